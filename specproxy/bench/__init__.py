@@ -1,0 +1,1 @@
+"""Measure before you believe: arms, workloads, reports."""

@@ -1,0 +1,63 @@
+"""What a drafter is; `draft.engine` is one, `testing.drafter` another."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from specproxy.core.drafted import DraftToken
+from specproxy.core.vocabulary import Vocabulary
+
+
+class DraftSequence(Protocol):
+    """One conversation's place in the drafter. Used by one task at a time.
+
+    Keeps KV for the longest common prefix between calls; rolls back by itself.
+    """
+
+    async def draft(self, tokens: Sequence[int], num_tokens: int) -> list[DraftToken]:
+        """Greedy continuation of `tokens`.
+
+        Args:
+            tokens: the whole context, prompt included; at least one id.
+            num_tokens: how many to draft at most; fewer come back after an end-of-generation
+                token (which is the last one returned), at the context's end, or after `cut`.
+                0 only reads the context into the KV cache.
+
+        Raises:
+            DraftUnavailable: the drafter is gone; do not call again.
+
+        Cancelling the call abandons the work within one decode step.
+        """
+        ...
+
+    def cut(self) -> None:
+        """End a running `draft` call early: it returns what it has. No call: no effect."""
+        ...
+
+    def close(self) -> None:
+        """Give the sequence back. Idempotent; a running call is abandoned."""
+        ...
+
+
+class Drafter(Protocol):
+    """A draft model that serves several sequences at once."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def alive(self) -> bool:
+        """False once the drafter failed for good."""
+        ...
+
+    def open(self) -> DraftSequence:
+        """A sequence of its own. With more sequences than KV rooms, the least recently used
+        idle one loses its cache, never its correctness.
+
+        Raises:
+            DraftUnavailable: the drafter is gone.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Stop the drafter and free its memory. Idempotent."""
+        ...

@@ -1,0 +1,65 @@
+"""All errors that somebody branches on.
+
+    SpecproxyError            what went wrong, and how to mend it
+    +-- ConfigError           settings, files, flags: said at start, exit code 2
+    +-- SetupError            llama.cpp or a model could not be had
+    +-- PoolError             a worker, relay or llama-server did not come up or died
+    +-- TargetError           the llama-server behind the proxy
+    |   +-- TargetUnreachable    no connection, or none in time
+    |   +-- TargetBroken         the answer ended before it was complete
+    +-- DraftError            speculation stops, the answer goes on
+        +-- DraftUnavailable     the draft model's thread or memory is gone
+        +-- VocabularyMismatch   draft and target do not speak the same tokens
+"""
+
+
+class SpecproxyError(Exception):
+    """An error with its remedy.
+
+    Attributes:
+        remedy: what the reader can do about it, as a sentence; may be empty.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message} {self.remedy}" if self.remedy else message
+
+
+class ConfigError(SpecproxyError):
+    """Settings, files or flags are wrong."""
+
+
+class SetupError(SpecproxyError):
+    """llama.cpp or a model could not be had."""
+
+
+class PoolError(SpecproxyError):
+    """A process of the pool did not come up, or died."""
+
+
+class TargetError(SpecproxyError):
+    """The llama-server behind the proxy failed."""
+
+
+class TargetUnreachable(TargetError):
+    """No connection to the target, or no answer in time."""
+
+
+class TargetBroken(TargetError):
+    """The target's answer ended before it was complete."""
+
+
+class DraftError(SpecproxyError):
+    """Speculation failed; the answer goes on without it."""
+
+
+class DraftUnavailable(DraftError):
+    """The draft model's thread or memory is gone."""
+
+
+class VocabularyMismatch(DraftError):
+    """Draft and target do not share their vocabulary."""

@@ -1,0 +1,1 @@
+"""The one importer of llama_cpp: typed, safe bindings to libllama."""

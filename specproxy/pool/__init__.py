@@ -1,0 +1,1 @@
+"""The pool itself: llama.cpp binaries, models, workers, links."""

@@ -1,0 +1,1 @@
+"""The HTTP proxy: what clients see."""

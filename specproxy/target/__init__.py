@@ -1,0 +1,1 @@
+"""llama-server, seen from outside: its HTTP API, its streams, its n-gram pool."""
