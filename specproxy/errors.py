@@ -1,15 +1,15 @@
 """All errors that somebody branches on.
 
-    SpecproxyError            what went wrong, and how to mend it
-    +-- ConfigError           settings, files, flags: said at start, exit code 2
-    +-- SetupError            llama.cpp or a model could not be had
-    +-- PoolError             a worker, relay or llama-server did not come up or died
-    +-- TargetError           the llama-server behind the proxy
-    |   +-- TargetUnreachable    no connection, or none in time
-    |   +-- TargetBroken         the answer ended before it was complete
-    +-- DraftError            speculation stops, the answer goes on
-        +-- DraftUnavailable     the draft model's thread or memory is gone
-        +-- VocabularyMismatch   draft and target do not speak the same tokens
+SpecproxyError            what went wrong, and how to mend it
++-- ConfigError           settings, files, flags: said at start, exit code 2
++-- SetupError            llama.cpp or a model could not be had
++-- PoolError             a worker, relay or llama-server did not come up or died
++-- TargetError           the llama-server behind the proxy
+|   +-- TargetUnreachable    no connection, or none in time
+|   +-- TargetBroken         the answer ended before it was complete
++-- DraftError            speculation stops, the answer goes on
+    +-- DraftUnavailable     the draft model's thread or memory is gone
+    +-- VocabularyMismatch   draft and target do not speak the same tokens
 """
 
 

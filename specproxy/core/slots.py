@@ -1,0 +1,94 @@
+"""Leases of the target's slots: one per running answer, by conversation; the last for seeds.
+
+A conversation that comes back gets the slot that still holds its beginning, so that the
+target's prefix cache stays warm. Pure: who waits is told by a callback, in order of arrival.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from os.path import commonprefix
+
+
+@dataclass(slots=True)
+class _Slot:
+    index: int
+    transcript: str = ""
+    busy: bool = False
+    last_used: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """A right to one slot; `slot` is None while it still waits."""
+
+    transcript: str
+    on_granted: Callable[[], None]
+    slot: int | None = None
+    released: bool = field(default=False)
+
+
+class SlotLeases:
+    """Slots `0 .. num_slots - 1` of one target.
+
+    Args:
+        num_slots: how many slots answers may use, the seed slot not counted; at least 1.
+    """
+
+    def __init__(self, num_slots: int) -> None:
+        self._slots = [_Slot(index) for index in range(num_slots)]
+        self._waiting: deque[Lease] = deque()
+        self._clock = 0
+
+    def __repr__(self) -> str:
+        return f"<SlotLeases busy={self.num_busy}/{len(self._slots)} waiting={self.num_waiting}>"
+
+    @property
+    def num_busy(self) -> int:
+        return sum(slot.busy for slot in self._slots)
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    def acquire(self, transcript: str, on_granted: Callable[[], None]) -> Lease:
+        """Ask for the slot that suits a conversation best.
+
+        Args:
+            transcript: the conversation so far, as a text that later turns extend.
+            on_granted: called once the lease has its slot; at once if one is free.
+        """
+        lease = Lease(transcript, on_granted)
+        self._waiting.append(lease)
+        self._grant()
+        return lease
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease up, granted or waiting. Idempotent."""
+        if lease.released:
+            return
+        lease.released = True
+        if lease.slot is None:
+            self._waiting.remove(lease)
+            return
+        slot = self._slots[lease.slot]
+        slot.busy = False
+        self._clock += 1
+        slot.last_used = self._clock
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting:
+            idle = [slot for slot in self._slots if not slot.busy]
+            if not idle:
+                return
+            lease = self._waiting.popleft()
+            slot = max(idle, key=lambda slot: _fitness(slot, lease.transcript))
+            slot.busy, slot.transcript, lease.slot = True, lease.transcript, slot.index
+            lease.on_granted()
+
+
+def _fitness(slot: _Slot, transcript: str) -> tuple[int, int]:
+    """Longest shared beginning first, if it is most of what the slot holds; then oldest use."""
+    shared = len(commonprefix([slot.transcript, transcript]))  # noqa: RUF071 (texts, not paths)
+    return (shared if 2 * shared > len(slot.transcript) else 0, -slot.last_used)

@@ -1,0 +1,231 @@
+"""The draft tree: what the target has said, and what the draft expects it to say next.
+
+The confirmed tokens are a list that only grows; below its last token hangs a tree of drafted
+nodes. A node's first child continues the main line, further children are branches: the draft's
+other choices at an uncertain position. Every node knows how far it has come on its way into the
+target's n-gram pool.
+
+Invariant: the tree says what was expected, never what the answer is. A wrong tree costs time.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from specproxy.core.drafted import DraftToken
+
+
+class SeedState(Enum):
+    """How far a drafted token is on its way into the target's n-gram pool."""
+
+    PLANNED = "planned"
+    SENT = "sent"
+    POOLED = "pooled"
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A drafted token; `position` is its index in the whole token sequence."""
+
+    token: int
+    position: int
+    parent: "Node | None" = None
+    probability: float = 1.0
+    alternatives: tuple[tuple[int, float], ...] = ()
+    state: SeedState = SeedState.PLANNED
+    children: "list[Node]" = field(default_factory=list)
+
+    def child(self, token: int) -> "Node | None":
+        return next((node for node in self.children if node.token == token), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What the tree had expected of the tokens that the target just emitted.
+
+    Attributes:
+        num_confirmed: were the main line's next token.
+        num_branched: were a branch's first token; that branch is the main line now.
+        num_missed: contradicted the tree, all of which is void then.
+        num_undrafted: came where nothing had been drafted.
+        num_pooled: those confirmed or branched that had reached the target's pool in time.
+    """
+
+    num_confirmed: int = 0
+    num_branched: int = 0
+    num_missed: int = 0
+    num_undrafted: int = 0
+    num_pooled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A path of drafted nodes that the pool does not have yet, below a known context."""
+
+    tree: "DraftTree"
+    context: tuple[int, ...]
+    nodes: tuple[Node, ...]
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(node.token for node in self.nodes)
+
+    def cut(self, num_tokens: int) -> "Run":
+        """The run's first `num_tokens` nodes."""
+        return Run(self.tree, self.context, self.nodes[:num_tokens])
+
+    def mark(self, state: SeedState) -> None:
+        """All of the run's nodes are in `state` now."""
+        for node in self.nodes:
+            node.state = state
+        if state is SeedState.SENT:
+            self.tree.num_seeded += len(self.nodes)
+
+
+class DraftTree:
+    """One answer's confirmed tokens and the tree below them."""
+
+    def __init__(self, prompt: Sequence[int]) -> None:
+        self.tokens: list[int] = list(prompt)
+        self.num_seeded = 0
+        self._root = self._confirmed_root()
+
+    def __repr__(self) -> str:
+        return (
+            f"<DraftTree tokens={len(self.tokens)} ahead={self.num_ahead} unsent={self.num_unsent}>"
+        )
+
+    def _confirmed_root(self) -> Node:
+        token = self.tokens[-1] if self.tokens else -1
+        return Node(token, len(self.tokens) - 1, state=SeedState.POOLED)
+
+    @property
+    def root(self) -> Node:
+        """The last confirmed token."""
+        return self._root
+
+    def main_line(self) -> list[Node]:
+        """Drafted nodes of the main line, nearest first."""
+        line: list[Node] = []
+        node = self._root
+        while node.children:
+            node = node.children[0]
+            line.append(node)
+        return line
+
+    @property
+    def tip(self) -> Node:
+        """The main line's last node; the root when nothing is drafted."""
+        line = self.main_line()
+        return line[-1] if line else self._root
+
+    @property
+    def num_ahead(self) -> int:
+        """Drafted tokens on the main line."""
+        return len(self.main_line())
+
+    @property
+    def num_unsent(self) -> int:
+        """Those of the main line that no seed carries yet."""
+        return sum(node.state is SeedState.PLANNED for node in self.main_line())
+
+    def context(self, node: Node) -> list[int]:
+        """All tokens up to and including `node`, shape (node.position + 1,)."""
+        return self.tokens[: self._root.position + 1] + self._path(node)
+
+    def _path(self, node: Node) -> list[int]:
+        """Tokens from below the root down to `node`; empty for the root itself."""
+        path: list[int] = []
+        current: Node | None = node
+        while current is not None and current is not self._root:
+            path.append(current.token)
+            current = current.parent
+        path.reverse()
+        return path
+
+    def advance(self, tokens: Iterable[int]) -> Advance:
+        """Follow the target by the `tokens` it emitted."""
+        confirmed = branched = missed = undrafted = pooled = 0
+        for token in tokens:
+            child = self._root.child(token)
+            self.tokens.append(token)
+            if child is None:
+                missed += bool(self._root.children)
+                undrafted += not self._root.children
+                self._root = self._confirmed_root()
+                continue
+            confirmed += child is self._root.children[0]
+            branched += child is not self._root.children[0]
+            pooled += child.state is SeedState.POOLED
+            child.parent = None
+            self._root = child
+        return Advance(confirmed, branched, missed, undrafted, pooled)
+
+    def extend(self, node: Node, drafted: Sequence[DraftToken]) -> int:
+        """Hang `drafted` below `node`, which a draft call had started from.
+
+        The target may have moved on meanwhile: what it confirmed itself is skipped, what it
+        contradicted is dropped.
+
+        Returns:
+            Number of drafted tokens that are new in the tree.
+        """
+        rest = list(drafted)
+        if node.position < self._root.position:
+            overtaken = self.tokens[node.position + 1 :]
+            if [item.token for item in rest[: len(overtaken)]] != overtaken[: len(rest)]:
+                return 0
+            rest, node = rest[len(overtaken) :], self._root
+        elif not self._holds(node):
+            return 0
+        num_new = 0
+        for item in rest:
+            child = node.child(item.token)
+            if child is None:
+                child = Node(
+                    item.token, node.position + 1, node, item.probability, item.alternatives
+                )
+                node.children.append(child)
+                num_new += 1
+            elif not child.alternatives:
+                child.alternatives = item.alternatives
+            node = child
+        return num_new
+
+    def _holds(self, node: Node) -> bool:
+        current: Node | None = node
+        while current is not None:
+            if current is self._root:
+                return True
+            current = current.parent
+        return False
+
+    def unseeded(self, num_context: int) -> list[Run]:
+        """Paths that no seed carries yet: the main line's first, then branches by nearness.
+
+        Args:
+            num_context: how many tokens of context each run needs (the pool's `n_match`).
+        """
+        runs: list[Run] = []
+        stack = [self._root]
+        while stack:
+            node = stack.pop(0)
+            for child in node.children:
+                path = [child]
+                while path[-1].children:
+                    path.append(path[-1].children[0])
+                fresh = [item for item in path if item.state is SeedState.PLANNED]
+                if fresh and (node is self._root or child is not node.children[0]):
+                    before = fresh[0].parent or self._root
+                    runs.append(Run(self, tuple(self.tail(before, num_context)), tuple(fresh)))
+                stack.append(child)
+        return runs
+
+    def tail(self, node: Node, num_tokens: int) -> list[int]:
+        """The last `num_tokens` tokens up to and including `node`."""
+        path = self._path(node)
+        missing = num_tokens - len(path)
+        end = self._root.position + 1
+        return (self.tokens[max(0, end - missing) : end] if missing > 0 else []) + path[
+            -num_tokens:
+        ]

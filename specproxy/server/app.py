@@ -1,0 +1,82 @@
+"""The application: routes to handlers, and what lives as long as it does."""
+
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from specproxy.core.tasks import spawn, stop
+from specproxy.draft.protocol import Drafter
+from specproxy.route import Route
+from specproxy.server.context import METRICS, ROUTE, SETTINGS
+from specproxy.server.generate import generate
+from specproxy.server.metrics import Metrics
+from specproxy.server.middleware import errors, keys
+from specproxy.server.own import metrics, status
+from specproxy.server.passthrough import passthrough
+from specproxy.settings import Settings
+from specproxy.target.client import TargetClient
+from specproxy.target.deltas import GENERATION_PATHS
+
+SHUTDOWN_S = 10.0
+
+
+def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
+    """Build the proxy. The drafter is closed by whoever made it.
+
+    Serve it with `handler_cancellation=True`, so that a vanished client frees its slot.
+    """
+    app = web.Application(
+        middlewares=[errors, keys], client_max_size=settings.listen.max_body_bytes
+    )
+    client = TargetClient(settings.target)
+    route = Route(settings.route, client, drafter, settings.seeding)
+    app[SETTINGS] = settings
+    app[ROUTE] = route
+    app[METRICS] = Metrics([route])
+
+    async def life(_app: web.Application) -> AsyncIterator[None]:
+        async with client:
+            task = spawn(route.serve(), name=f"route {route.name}")
+            yield
+            await stop(task)
+
+    app.cleanup_ctx.append(life)
+    app.router.add_get("/metrics", metrics)
+    app.router.add_get("/specproxy/status", status)
+    for path in GENERATION_PATHS:
+        app.router.add_post(path, generate)
+    app.router.add_route("*", "/{path:.*}", passthrough)
+    return app
+
+
+class Server:
+    """The application on a socket. Use as an async context manager.
+
+    Attributes:
+        url: where it listens, once entered.
+    """
+
+    def __init__(self, settings: Settings, drafter: Drafter | None) -> None:
+        self._listen = settings.listen
+        self._runner = web.AppRunner(
+            create_app(settings, drafter),
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=SHUTDOWN_S,
+        )
+        self.url = ""
+
+    @property
+    def route(self) -> Route:
+        return self._runner.app[ROUTE]
+
+    async def __aenter__(self) -> "Server":
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._listen.host, self._listen.port)
+        await site.start()
+        host = f"[{self._listen.host}]" if ":" in self._listen.host else self._listen.host
+        self.url = f"http://{host}:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._runner.cleanup()

@@ -1,0 +1,183 @@
+"""Generation requests: the client's to the target, the target's answer back, a session beside.
+
+The answer is relayed byte for byte and followed on the way. A client that did not ask for a
+stream gets one answer, assembled from the stream that the proxy asked for in its place.
+"""
+
+import json
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict
+
+import aiohttp
+import structlog
+from aiohttp import web
+
+from specproxy.admission import Admission, admit, with_slot
+from specproxy.errors import TargetBroken
+from specproxy.route import Mode
+from specproxy.server.context import METRICS, ROUTE, shares_key
+from specproxy.server.headers import for_target
+from specproxy.server.listener import Listener
+from specproxy.server.passthrough import (
+    MODE_HEADER,
+    ROUTE_HEADER,
+    abort,
+    passthrough,
+    relay,
+    start_response,
+)
+from specproxy.server.replies import error_event
+from specproxy.session import Session
+from specproxy.target.assemble import (
+    Assembler,
+    Json,
+    NotAssembled,
+    TargetErrorReply,
+    kind_of,
+    streamed_body,
+)
+
+log = structlog.get_logger(__name__)
+
+
+async def generate(request: web.Request) -> web.StreamResponse:
+    """Handle a generation route: speculate where that is possible, else pass through."""
+    route = request.app[ROUTE]
+    raw = await request.read()
+    kind = kind_of(request.path)
+    body = _parsed(raw)
+    admission = admit(kind, body) if kind is not None and body is not None else None
+    if admission is None or not route.speculates:
+        return await passthrough(request, raw)
+    answer = _Answer(request, raw, admission)
+    async with route.lease(admission.transcript) as slot, route.session(admission) as session:
+        if slot is None or session is None:
+            return await passthrough(request, raw)
+        try:
+            if admission.streamed:
+                return await answer.stream(slot, session)
+            return await answer.whole(slot, session)
+        except NotAssembled as error:
+            log.info("asking again without a stream", reason=str(error))
+        finally:
+            answer.account(session)
+    return await passthrough(request, raw)
+
+
+class _Answer:
+    """One answer on its way from the target to the client."""
+
+    def __init__(self, request: web.Request, raw: bytes, admission: Admission) -> None:
+        self._request = request
+        self._raw = raw
+        self._admission = admission
+        self._client = request.app[ROUTE].client
+        self._listener: Listener | None = None
+        self._outcome = "cancelled"
+
+    def _upstream(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        headers = for_target(self._request.headers, credentials=shares_key(self._request))
+        headers.pop("Accept-Encoding", None)  # the proxy reads along
+        return self._client.request(
+            "POST", self._request.rel_url.raw_path_qs, headers=headers, data=body
+        )
+
+    async def stream(self, slot: int, session: Session) -> web.StreamResponse:
+        """Relay the stream that the client asked for."""
+        listener = self._listener = Listener(self._admission.kind, session)
+        async with self._upstream(with_slot(self._raw, slot)) as upstream:
+            if not _is_stream(upstream):
+                self._outcome = "refused"
+                return await relay(self._request, upstream)
+            response = start_response(self._request, upstream, Mode.SEEDING)
+            await response.prepare(self._request)
+            try:
+                async for chunk in self._client.chunks(upstream):
+                    listener.hear(chunk)
+                    await response.write(chunk)
+                if not listener.finished:
+                    raise TargetBroken(
+                        f"The target {self._client.name} ended its answer before it was complete.",
+                        remedy="Look into llama-server's log; an RPC worker may have died.",
+                    )
+            except TargetBroken as error:
+                self._outcome = "broken"
+                await response.write(error_event(error))
+                abort(self._request)
+                return response
+            if self._admission.kind != "native" and not listener.done:
+                await response.write(b"data: [DONE]\n\n")
+            self._outcome = "finished"
+            await response.write_eof()
+            return response
+
+    async def whole(self, slot: int, session: Session) -> web.StreamResponse:
+        """Assemble the one answer that the client asked for.
+
+        Raises:
+            NotAssembled: the stream does not hold all of it; ask as the client asked.
+            TargetBroken: the stream ended early.
+        """
+        kind, body = self._admission.kind, dict(self._admission.body)
+        assembler = Assembler(kind, body)
+        listener = self._listener = Listener(kind, session, assembler)
+        wanted = json.dumps({**streamed_body(kind, body), "id_slot": slot}).encode()
+        async with self._upstream(wanted) as upstream:
+            if not _is_stream(upstream):
+                self._outcome = "refused"
+                return await relay(self._request, upstream)
+            try:
+                async for chunk in self._client.chunks(upstream):
+                    listener.hear(chunk)
+                result, status = assembler.result(), 200
+            except TargetErrorReply as error:
+                result, status = error.body, error.status
+            except TargetBroken:
+                self._outcome = "broken"
+                raise
+        self._outcome = "finished" if status == 200 else "refused"
+        headers = {
+            "Content-Type": "application/json; charset=utf-8",
+            ROUTE_HEADER: self._request.app[ROUTE].name,
+            MODE_HEADER: Mode.SEEDING.value,
+        }
+        text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+        return web.Response(
+            status=status, headers=headers, body=text.encode("utf-8", "surrogatepass")
+        )
+
+    def account(self, session: Session) -> None:
+        """Count and log how the answer went."""
+        route, metrics = self._request.app[ROUTE], self._request.app[METRICS]
+        listener = self._listener
+        counts = session.counts
+        if listener is not None and listener.finished:
+            counts.finished(listener.timings)
+        if listener is not None and listener.first_text_s is not None:
+            metrics.first_token_s.labels(route.name, Mode.SEEDING.value).observe(
+                listener.first_text_s
+            )
+        metrics.requests.labels(route.name, Mode.SEEDING.value, self._outcome).inc()
+        log.info(
+            "answer",
+            route=route.name,
+            kind=self._admission.kind,
+            outcome=self._outcome,
+            ttft_s=listener and listener.first_text_s and round(listener.first_text_s, 3),
+            **asdict(counts),
+            acceptance_rate=counts.acceptance_rate and round(counts.acceptance_rate, 3),
+            tokens_per_pass=counts.tokens_per_pass and round(counts.tokens_per_pass, 2),
+        )
+
+
+def _is_stream(upstream: aiohttp.ClientResponse) -> bool:
+    return upstream.status == 200 and upstream.content_type == "text/event-stream"
+
+
+def _parsed(raw: bytes) -> Json | None:
+    """The request's JSON object; None for anything else, which the target shall judge."""
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None

@@ -1,0 +1,64 @@
+"""Which headers cross the proxy. Allow-lists: what is not named stays on its side."""
+
+from collections.abc import Mapping
+
+from multidict import CIMultiDict
+
+_REQUEST = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "anthropic-beta",
+        "anthropic-version",
+        "content-encoding",
+        "content-type",
+        "if-none-match",
+        "range",
+        "user-agent",
+        "x-request-id",
+    }
+)
+_CLIENT_CREDENTIALS = frozenset({"authorization", "x-api-key"})
+_RESPONSE = frozenset(
+    {
+        "accept-ranges",
+        "allow",
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-range",
+        "content-type",
+        "etag",
+        "last-modified",
+        "retry-after",
+        "vary",
+        "www-authenticate",
+        "x-request-id",
+    }
+)
+_RESPONSE_PREFIX = "access-control-"
+
+
+def for_target(headers: Mapping[str, str], *, credentials: bool) -> dict[str, str]:
+    """The client's headers that the target may see.
+
+    Args:
+        credentials: the client's own key is meant for the target, since the proxy has none.
+    """
+    allowed = _REQUEST | _CLIENT_CREDENTIALS if credentials else _REQUEST
+    return {name: value for name, value in headers.items() if name.lower() in allowed}
+
+
+def for_client(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """The target's headers that the client may see."""
+    return CIMultiDict(
+        (name, value)
+        for name, value in headers.items()
+        if name.lower() in _RESPONSE or name.lower().startswith(_RESPONSE_PREFIX)
+    )
+
+
+EVENT_STREAM = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+"""For streams: nothing between the proxy and the client may hold events back."""

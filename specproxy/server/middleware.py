@@ -1,0 +1,60 @@
+"""Who may come in, and what becomes of errors on the way out."""
+
+import hmac
+from collections.abc import Awaitable, Callable
+
+import structlog
+from aiohttp import web
+
+from specproxy.errors import SpecproxyError
+from specproxy.server.context import SETTINGS
+from specproxy.server.replies import error_reply, reply_to
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every error that nobody has answered becomes one in the OpenAI shape."""
+    try:
+        return await handler(request)
+    except SpecproxyError as error:
+        log.warning("no answer", path=request.path, reason=str(error))
+        return reply_to(error)
+    except web.HTTPRequestEntityTooLarge:
+        limit = request.app[SETTINGS].listen.max_body_bytes
+        return error_reply(
+            413,
+            f"The request's body is larger than {limit} bytes. Raise listen.max_body_bytes.",
+            kind="invalid_request_error",
+        )
+    except web.HTTPException as error:
+        return error_reply(error.status, error.reason, kind="invalid_request_error")
+    except Exception:
+        log.exception("a handler failed", path=request.path)
+        return error_reply(500, "specproxy failed; its log tells more.", kind="server_error")
+
+
+@web.middleware
+async def keys(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Where a client key is configured, only its owner comes in."""
+    wanted = request.app[SETTINGS].listen.api_key
+    if wanted is not None and not _is_open(request):
+        given = request.headers.get("x-api-key") or request.headers.get(
+            "Authorization", ""
+        ).removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), wanted.get_secret_value().encode()):
+            return error_reply(
+                401,
+                "The API key is missing or wrong: send specproxy's listen.api_key as"
+                " `Authorization: Bearer KEY`.",
+                kind="authentication_error",
+            )
+    return await handler(request)
+
+
+def _is_open(request: web.Request) -> bool:
+    """llama-server, too, answers its health route without a key."""
+    return request.method in ("GET", "HEAD") and request.path in ("/health", "/v1/health")

@@ -1,0 +1,206 @@
+"""Settings: a YAML file, overridden by `SPECPROXY_*` environment variables. Strict and frozen.
+
+Nested keys in the environment are joined by two underscores: `SPECPROXY_TARGET__URL`.
+"""
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    YamlConfigSettingsSource,
+)
+from yaml import YAMLError
+from yarl import URL
+
+from specproxy.errors import ConfigError
+
+PREFIX = "SPECPROXY_"
+OTHERS = frozenset({"SPECPROXY_LLAMA_DIR"})
+"""Variables of that prefix that are not settings of the proxy."""
+
+
+class Section(BaseModel):
+    """A group of settings; an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ListenSettings(Section):
+    """Where clients connect."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8088, ge=0, le=65535)
+    api_key: SecretStr | None = None
+    allow_public_without_key: bool = False
+    max_body_bytes: int = Field(256 * 2**20, ge=1024)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class TargetSettings(Section):
+    """The llama-server that answers."""
+
+    url: str = "http://127.0.0.1:8080"
+    api_key: SecretStr | None = None
+    connect_s: float = Field(10.0, gt=0)
+    first_byte_s: float = Field(1800.0, gt=0)
+    idle_s: float = Field(300.0, gt=0)
+
+    @field_validator("url")
+    @classmethod
+    def _is_http_url(cls, value: str) -> str:
+        url = URL(value)
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ValueError("must look like http://host:port")
+        return value.rstrip("/")
+
+
+class DraftSettings(Section):
+    """The local draft model."""
+
+    model: Path
+    num_threads: int = Field(1, ge=1)
+    context_tokens: int = Field(8192, ge=256)
+    num_sequences: int = Field(4, ge=1, le=64)
+    gpu_layers: int = Field(0, ge=0)
+
+
+class SeedingSettings(Section):
+    """How drafted blocks reach the target's n-gram pool."""
+
+    mode: Literal["auto", "off"] = "auto"
+    n_match: int | None = Field(None, ge=1, le=64)
+    block_tokens: int = Field(8, ge=1, le=64)
+    lookahead_tokens: int = Field(32, ge=1, le=256)
+    max_seed_tokens: int = Field(32, ge=4, le=512)
+    warm: Literal["auto", "always", "never"] = "auto"
+    warm_tokens: int = Field(48, ge=1, le=512)
+
+
+class LogSettings(Section):
+    """What is logged, and how."""
+
+    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(BaseSettings):
+    """All settings of `specproxy serve`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+    )
+
+    route: str = Field("default", pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    listen: ListenSettings = ListenSettings()
+    target: TargetSettings = TargetSettings()
+    draft: DraftSettings | None = None
+    seeding: SeedingSettings = SeedingSettings()
+    log: LogSettings = LogSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments over environment over file (the file is an argument of `load`)."""
+        return init_settings, env_settings
+
+
+def load(path: Path | None = None, **overrides: Any) -> Settings:
+    """Read settings.
+
+    Args:
+        path: YAML file; None uses defaults and environment alone.
+        overrides: sections given by the caller (tests, the demo); they win.
+
+    Raises:
+        ConfigError: which key is wrong, and what it may be.
+    """
+    if path is not None and not path.is_file():
+        raise ConfigError(
+            f"There is no settings file {path}.", remedy="Start from one of those in configs/."
+        )
+
+    class FileSettings(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *args: Any, **kwargs: Any
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            sources = super().settings_customise_sources(settings_cls, *args, **kwargs)
+            return (*sources, YamlConfigSettingsSource(settings_cls, yaml_file=path))
+
+    _refuse_unknown_variables()
+    kind = Settings if path is None else FileSettings
+    try:
+        settings = kind(**overrides)
+    except ValidationError as error:
+        raise ConfigError(_explain(error), remedy=_where(path)) from error
+    except (SettingsError, YAMLError, TypeError, ValueError) as error:
+        raise ConfigError(f"The settings cannot be read: {error}.", remedy=_where(path)) from error
+    return _checked(settings)
+
+
+def _refuse_unknown_variables() -> None:
+    """pydantic-settings passes over variables that name no setting; a typo must not pass."""
+    for name in os.environ:
+        head = name.removeprefix(PREFIX).split("__")[0].lower()
+        if name.startswith(PREFIX) and head not in Settings.model_fields and name not in OTHERS:
+            known = ", ".join(sorted(Settings.model_fields))
+            raise ConfigError(
+                f"The environment variable {name} names no setting.",
+                remedy=f"Known sections are {known}; nested keys follow two underscores.",
+            )
+
+
+def _checked(settings: Settings) -> Settings:
+    listen = settings.listen
+    if not (listen.is_loopback or listen.api_key or listen.allow_public_without_key):
+        raise ConfigError(
+            f"listen.host {listen.host} is open to other machines, but listen.api_key is not set.",
+            remedy="Set listen.api_key, or listen.allow_public_without_key: true if you mean it.",
+        )
+    draft = settings.draft
+    if draft is not None and not draft.model.is_file():
+        raise ConfigError(
+            f"draft.model: there is no file {draft.model}.",
+            remedy="Give the path of a small GGUF of the target's family, or leave draft out.",
+        )
+    return settings
+
+
+def _explain(error: ValidationError) -> str:
+    """One sentence per wrong key; never the value, which may be a secret."""
+    lines = []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        text = "no such key" if item["type"] == "extra_forbidden" else item["msg"]
+        lines.append(f"{key}: {text}.")
+    return "Settings: " + " ".join(lines)
+
+
+def _where(path: Path | None) -> str:
+    source = f"{path} and the SPECPROXY_* variables" if path else "the SPECPROXY_* variables"
+    return f"Check {source} against configs/example.yaml, which explains every key."

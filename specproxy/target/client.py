@@ -1,0 +1,177 @@
+"""The HTTP client of one llama-server: its key, its limits, its errors, one per process.
+
+Foreign exceptions end here: what aiohttp raises leaves as TargetUnreachable (no answer began)
+or TargetBroken (an answer began and did not end).
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from specproxy.errors import TargetBroken, TargetError, TargetUnreachable
+from specproxy.settings import TargetSettings
+
+JSON_HEADERS = {"Content-Type": "application/json"}
+
+
+class TargetClient:
+    """Requests to one target. Use as an async context manager."""
+
+    def __init__(self, settings: TargetSettings) -> None:
+        self._settings = settings
+        self._url = URL(settings.url)
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def name(self) -> str:
+        """Host and port, without credentials, for logs and messages."""
+        return f"{self._url.host}:{self._url.port}"
+
+    async def __aenter__(self) -> "TargetClient":
+        traces = aiohttp.TraceConfig()
+        traces.on_connection_reuseconn.append(_note_reuse)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
+            timeout=aiohttp.ClientTimeout(
+                total=None,
+                sock_connect=self._settings.connect_s,
+                sock_read=self._settings.first_byte_s,
+            ),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[traces],
+            skip_auto_headers=("User-Agent",),
+        )
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    @asynccontextmanager
+    async def request(
+        self,
+        method: str,
+        path: str | URL,
+        *,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | AsyncIterator[bytes] | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; the answer's body is still to be read, by `chunks`.
+
+        A body of bytes is sent again, once, when a kept-alive connection turns out to be dead
+        before any byte of an answer has come.
+
+        Raises:
+            TargetUnreachable: no answer began.
+        """
+        response = await self._send(method, path, dict(headers or {}), data)
+        try:
+            yield response
+        finally:
+            # close, not release: an answer that was not read to its end must stop generating
+            response.close() if not response.content.at_eof() else response.release()
+
+    async def _send(
+        self,
+        method: str,
+        path: str | URL,
+        headers: dict[str, str],
+        data: bytes | AsyncIterator[bytes] | None,
+    ) -> aiohttp.ClientResponse:
+        assert self._session is not None, "use `async with`"
+        if self._settings.api_key is not None:
+            headers["Authorization"] = f"Bearer {self._settings.api_key.get_secret_value()}"
+        url = self._resolve(path)
+        use: dict[str, bool] = {}
+        for attempt in (1, 2):
+            try:
+                return await self._session.request(
+                    method,
+                    url,
+                    headers=headers,
+                    data=data,
+                    allow_redirects=False,
+                    trace_request_ctx=use,
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                stale = use.pop("reused", False) and attempt == 1
+                if not stale or not isinstance(data, bytes | None):
+                    raise TargetUnreachable(
+                        f"The target {self.name} gave no answer ({type(error).__name__}).",
+                        remedy="Is llama-server running there?",
+                    ) from error
+            except TimeoutError as error:
+                raise TargetUnreachable(
+                    f"The target {self.name} gave no answer in time.",
+                    remedy="Raise target.connect_s or target.first_byte_s if it is only slow.",
+                ) from error
+            except aiohttp.ClientError as error:
+                raise TargetUnreachable(
+                    f"The target {self.name} gave no valid answer ({type(error).__name__}).",
+                    remedy="Is that a llama-server?",
+                ) from error
+        raise AssertionError("unreachable")
+
+    def _resolve(self, path: str | URL) -> URL:
+        """The target's URL for `path`, percent-encoding and query untouched."""
+        base = str(self._url).rstrip("/")
+        return URL(base + str(path), encoded=True)
+
+    async def chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """The body as it arrives.
+
+        Raises:
+            TargetBroken: the connection died, or was silent for longer than `idle_s`.
+        """
+        idle_s = self._settings.first_byte_s
+        while True:
+            try:
+                async with asyncio.timeout(idle_s):
+                    chunk = await response.content.readany()
+            except TimeoutError as error:
+                raise TargetBroken(
+                    f"The target {self.name} was silent for {idle_s:g} s.",
+                    remedy="Raise target.idle_s if its passes take that long.",
+                ) from error
+            except aiohttp.ClientError as error:
+                raise TargetBroken(
+                    f"The target {self.name} broke off its answer ({type(error).__name__}).",
+                    remedy="Look into llama-server's log; an RPC worker may have died.",
+                ) from error
+            if not chunk:
+                return
+            yield chunk
+            idle_s = self._settings.idle_s
+
+    async def json(self, method: str, path: str, body: object = None) -> Any:
+        """One small request of the proxy's own, answered in JSON.
+
+        Raises:
+            TargetUnreachable: no answer.
+            TargetError: a status other than 200, or no JSON.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        headers = JSON_HEADERS if data is not None else {}
+        async with self.request(method, path, headers=headers, data=data) as response:
+            text = b"".join([chunk async for chunk in self.chunks(response)])
+            if response.status != 200:
+                raise TargetError(
+                    f"The target {self.name} answered {method} {path} with {response.status}."
+                )
+            try:
+                return json.loads(text)
+            except ValueError as error:
+                raise TargetError(
+                    f"The target {self.name} answered {method} {path} with no valid JSON."
+                ) from error
+
+
+async def _note_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:
+    context.trace_request_ctx["reused"] = True

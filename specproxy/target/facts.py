@@ -1,0 +1,51 @@
+"""What a running target says of itself, read once per life of its process."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from specproxy.errors import TargetError
+from specproxy.target.client import TargetClient
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """A target as `/props` and `/health` describe it.
+
+    Attributes:
+        model: the name it gives its model.
+        num_slots: all of its slots.
+        num_vocab: size of its vocabulary, padding included.
+        build: its version.
+        life: differs from one process to the next where the server tells (`media_marker`).
+    """
+
+    model: str
+    num_slots: int
+    num_vocab: int
+    build: str
+    life: str
+
+
+async def read_facts(client: TargetClient) -> TargetFacts:
+    """Ask the target.
+
+    Raises:
+        TargetUnreachable: no answer.
+        TargetError: it is loading, or it is no llama-server.
+    """
+    await client.json("GET", "/health")
+    props: dict[str, Any] = await client.json("GET", "/props")
+    models: dict[str, Any] = await client.json("GET", "/v1/models")
+    try:
+        return TargetFacts(
+            model=str(models["data"][0]["id"]),
+            num_slots=int(props["total_slots"]),
+            num_vocab=int(models["data"][0]["meta"]["n_vocab"]),
+            build=str(props.get("build_info", "unknown")),
+            life=str(props.get("media_marker", "")),
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise TargetError(
+            f"{client.name} does not answer /props and /v1/models as llama-server does.",
+            remedy="Point target.url at a llama-server of 2025 or later.",
+        ) from error

@@ -1,0 +1,137 @@
+"""Seeding: drafted runs into the n-gram pool of an unmodified llama-server.
+
+A seed is a one-token completion in a slot of its own. The server evaluates it beside the
+running answers and learns from it when its pass ends; one pass later the pool proposes the run
+and the target verifies it. Source: llama.cpp `common/speculative.cpp`, `ngram-mod`.
+
+Invariant: seeds never touch an answer. A seed that fails, is late or is wrong costs time only.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import structlog
+
+from specproxy.core.seeds import Seed, SeedSlot
+from specproxy.core.tasks import spawn
+from specproxy.core.tree import DraftTree, Run, SeedState
+from specproxy.errors import TargetError
+from specproxy.target.client import TargetClient
+
+log = structlog.get_logger(__name__)
+
+RETRY_S = 0.2
+"""Rest after a failed seed, so that a dying target is not hammered."""
+
+
+async def plant(
+    client: TargetClient, prompt: Sequence[int], *, seed_slot: int, cache_prompt: bool = False
+) -> None:
+    """Have the target read `prompt` in `seed_slot`.
+
+    Raises:
+        TargetError: it did not.
+    """
+    body = {
+        "prompt": list(prompt),
+        "n_predict": 1,
+        "temperature": 0,
+        "id_slot": seed_slot,
+        "cache_prompt": cache_prompt,
+    }
+    await client.json("POST", "/completion", body)
+
+
+class Seeder:
+    """Carries what the sessions' trees have drafted to one target.
+
+    Whenever a seed may leave, the trees are asked anew: what a miss made void meanwhile is
+    never sent, and what several sessions have ready rides together.
+
+    Args:
+        n_match: key length of the target's pool.
+        seed_slot: the slot that seeds use, and no answer.
+        max_tokens: new tokens per seed at most.
+        max_in_flight: seeds on their way at once; the server runs them one after the other.
+    """
+
+    def __init__(
+        self,
+        client: TargetClient,
+        *,
+        n_match: int,
+        seed_slot: int,
+        max_tokens: int,
+        max_in_flight: int = 2,
+    ) -> None:
+        self.n_match = n_match
+        self._client = client
+        self._seed_slot = seed_slot
+        self._max_tokens = max_tokens
+        self._slot = SeedSlot()
+        self._trees: list[DraftTree] = []
+        self._wanted = asyncio.Event()
+        self._free = asyncio.Semaphore(max_in_flight)
+        self.num_failed = 0
+
+    def __repr__(self) -> str:
+        return f"<Seeder slot={self._seed_slot} sessions={len(self._trees)}>"
+
+    @contextmanager
+    def serving(self, tree: DraftTree) -> Iterator[None]:
+        """Seed from `tree` while the context lasts."""
+        self._trees.append(tree)
+        try:
+            yield
+        finally:
+            self._trees.remove(tree)
+
+    def wake(self) -> None:
+        """A tree has something new."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Seed until cancelled."""
+        flights: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                await self._free.acquire()
+                seed = await self._next()
+                flight = spawn(self._send(seed), name="seed")
+                flights.add(flight)
+                flight.add_done_callback(flights.discard)
+                flight.add_done_callback(lambda _: self._free.release())
+        finally:
+            for flight in flights:
+                flight.cancel()
+
+    async def _next(self) -> Seed:
+        """The best seed there is, as soon as there is one. Its runs count as sent."""
+        while True:
+            self._wanted.clear()
+            seed = self._slot.compose(self._runs(), self._max_tokens)
+            if seed is not None:
+                self._slot.commit(seed)
+                seed.mark(SeedState.SENT)
+                return seed
+            await self._wanted.wait()
+
+    def _runs(self) -> list[Run]:
+        """Unsent runs of all sessions: every main line first, then every branch."""
+        waiting = [tree.unseeded(self.n_match) for tree in self._trees]
+        return [run for runs in waiting for run in runs[:1]] + [
+            run for runs in waiting for run in runs[1:]
+        ]
+
+    async def _send(self, seed: Seed) -> None:
+        try:
+            await plant(self._client, seed.prompt, seed_slot=self._seed_slot, cache_prompt=True)
+        except TargetError as error:
+            self._slot.forget()
+            self.num_failed += 1
+            log.debug("seed failed", error=str(error))
+            await asyncio.sleep(RETRY_S)
+            seed.mark(SeedState.PLANNED)
+        else:
+            seed.mark(SeedState.POOLED)
