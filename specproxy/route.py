@@ -242,11 +242,13 @@ class Route:
         try:
             yield session
         finally:
-            await stop(task)
-            self.counts.add(session.counts)
-            self.num_running -= 1
-            if not self.num_running:
-                self._idle.set()
+            try:
+                await stop(task)
+            finally:
+                self.counts.add(session.counts)
+                self.num_running -= 1
+                if not self.num_running:
+                    self._idle.set()
 
     async def _prompt(self, admission: Admission) -> Sequence[int]:
         """Ids of the prompt, from the target's own template and tokenizer."""

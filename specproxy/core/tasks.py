@@ -18,6 +18,10 @@ def spawn(coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
 
 
 async def stop(task: asyncio.Task[Any]) -> None:
-    """Cancel `task` and wait until it is gone, whatever it raised on the way out."""
-    task.cancel()
-    await asyncio.wait([task])
+    """Cancel `task` and wait until it is gone, whatever it raised on the way out.
+
+    Asks again while it lives: Python 3.11's `wait_for` can swallow one cancellation.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=1.0)

@@ -15,6 +15,7 @@ from typing import Any
 
 from specproxy.errors import TargetBroken, TargetError
 from specproxy.target.deltas import Delta, Json, Kind, deltas, kind_of
+from specproxy.target.streamed import can_assemble, streamed_body
 
 __all__ = [
     "Assembler",
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 _DONE = "[DONE]"
-_MAX_REASKED_ERROR = "Invalid diff"  # the target's streaming parser gave up, not the generation
+_PARSER_GAVE_UP = "Invalid diff"  # on the stream only, not on the answer
 
 
 class TargetErrorReply(TargetError):
@@ -76,59 +77,6 @@ def event_json(data: str) -> Json | None:
     return event
 
 
-def can_assemble(kind: Kind, body: Json) -> bool:
-    """Whether the plain answer to `body` can be had from a stream; if not, send it as it came.
-
-    Refused: several choices or prompts, token probabilities, a choice of fields, prefilled
-    messages and what the target does differently in a stream.
-    """
-    if body.get("stream") not in (None, False):
-        return False
-    if any(type(body.get(key, 1)) not in (int, type(None)) for key in ("n", "n_cmpl")):
-        return False
-    return (
-        all(body.get(key) in (None, 1) for key in ("n", "n_cmpl"))
-        and all(body.get(key) in (None, 0, False) for key in _UNSET)
-        and body.get("response_fields") in (None, [])
-        and (body.get("stream_options") is None or isinstance(body["stream_options"], dict))
-        and (_chat_can_assemble(body) if kind == "chat" else _is_one_prompt(body.get("prompt")))
-        and (kind == "native" or body.get("verbose") in (None, False))
-    )
-
-
-# Set, these lead to answers that a stream does not hold: choices and probabilities arrive in
-# other shapes, `n_indent` takes back text that was sent, the rest is refused by the target.
-_UNSET = ("best_of", "suffix", "echo", "n_probs", "logprobs", "top_logprobs", "n_indent")
-
-
-def _chat_can_assemble(body: Json) -> bool:
-    # Legacy reasoning repeats the thoughts in the content, but only in a stream.
-    return (
-        body.get("continue_final_message") in (None, False)
-        and body.get("reasoning_format") != "deepseek-legacy"
-    )
-
-
-def _is_one_prompt(prompt: object) -> bool:
-    """Follows tokenize_input_prompts: a list with a number in it is one prompt."""
-    if isinstance(prompt, str | dict):
-        return True
-    if not isinstance(prompt, list):
-        return False
-    return len(prompt) == 1 or any(type(part) in (int, float) for part in prompt)
-
-
-def streamed_body(kind: Kind, body: Json) -> Json:
-    """`body` as a stream, with the numbers that `Assembler` needs. `body` is not changed."""
-    streamed = {key: value for key, value in body.items() if key != "return_progress"}
-    streamed["stream"] = True
-    if kind != "native":  # (a native answer shows its settings, and has the numbers anyway)
-        streamed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
-        streamed["timings_per_token"] = True
-        streamed["verbose"] = True
-    return streamed
-
-
 class Assembler:
     """Collects the events of one stream that was asked for with `streamed_body`."""
 
@@ -163,7 +111,7 @@ class Assembler:
         """
         if "error" in event:
             error = event["error"] if isinstance(event["error"], dict) else {"message": "?"}
-            if str(error.get("message", "")).startswith(_MAX_REASKED_ERROR):
+            if str(error.get("message", "")).startswith(_PARSER_GAVE_UP):
                 raise NotAssembled(str(error["message"]).partition("\n")[0])
             raise TargetErrorReply(error)
         try:

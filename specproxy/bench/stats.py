@@ -1,0 +1,120 @@
+"""What is computed from measured answers. Pure.
+
+Invariant: rates over several answers are totals over totals (never means of rates), so that a
+short answer weighs what it is worth; medians are given beside them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer, as its client saw it.
+
+    Attributes:
+        text: all of it.
+        finish_reason: `length` or `stop`.
+        num_tokens: the target's own count.
+        num_prompt: tokens of the prompt.
+        num_prompt_read: those of them that were not in the prefix cache.
+        num_proposed, num_accepted: the target's `draft_n` and `draft_n_accepted`.
+        ttft_s: from the request to the first text.
+        total_s: from the request to the end of the answer.
+        server_s: what the target says that generating took.
+    """
+
+    text: str
+    finish_reason: str
+    num_tokens: int
+    num_prompt: int
+    num_prompt_read: int
+    num_proposed: int
+    num_accepted: int
+    ttft_s: float
+    total_s: float
+    server_s: float
+
+    @property
+    def decode_s(self) -> float:
+        """From the first text to the end: the time of all tokens but the first."""
+        return self.total_s - self.ttft_s
+
+    @property
+    def num_passes(self) -> int:
+        """Passes of the target: each emits one token of its own and those it accepted."""
+        return self.num_tokens - self.num_accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Answers of one arm, added up. Rates are None where there is nothing to divide.
+
+    Attributes:
+        tokens_per_s: decoding: tokens after each answer's first over the time they took.
+        tokens_per_s_median: the same per answer, the median.
+        tokens_per_s_whole: all tokens over the whole time of the requests, prompts included.
+        tokens_per_s_server: as `tokens_per_s`, with the target's own clock.
+        ttft_ms, ttft_ms_max: median and worst time to first token.
+        acceptance_rate: accepted / proposed, by the target.
+        tokens_per_pass: block efficiency.
+    """
+
+    num_answers: int
+    num_tokens: int
+    num_passes: int
+    num_proposed: int
+    num_accepted: int
+    seconds: float
+    tokens_per_s: float | None
+    tokens_per_s_median: float | None
+    tokens_per_s_whole: float | None
+    tokens_per_s_server: float | None
+    ttft_ms: float | None
+    ttft_ms_max: float | None
+    acceptance_rate: float | None
+    tokens_per_pass: float | None
+
+
+def summarise(answers: Sequence[Answer]) -> Summary:
+    """Add `answers` up."""
+
+    def total(value: Callable[[Answer], float]) -> float:
+        return sum(map(value, answers))
+
+    num_tokens = sum(one.num_tokens for one in answers)
+    num_passes = sum(one.num_passes for one in answers)
+    num_proposed = sum(one.num_proposed for one in answers)
+    num_accepted = sum(one.num_accepted for one in answers)
+    # The first token's time is the prompt's: the rest is what decoding did.
+    num_decoded = sum(max(0, one.num_tokens - 1) for one in answers)
+    rates = [rate for one in answers if (rate := _rate(one.num_tokens - 1, one.decode_s))]
+    ttfts = [1e3 * one.ttft_s for one in answers]
+    return Summary(
+        num_answers=len(answers),
+        num_tokens=num_tokens,
+        num_passes=num_passes,
+        num_proposed=num_proposed,
+        num_accepted=num_accepted,
+        seconds=total(lambda one: one.total_s),
+        tokens_per_s=_rate(num_decoded, total(lambda one: one.decode_s)),
+        tokens_per_s_median=median(rates) if rates else None,
+        tokens_per_s_whole=_rate(num_tokens, total(lambda one: one.total_s)),
+        tokens_per_s_server=_rate(num_decoded, total(lambda one: one.server_s)),
+        ttft_ms=median(ttfts) if ttfts else None,
+        ttft_ms_max=max(ttfts) if ttfts else None,
+        acceptance_rate=_rate(num_accepted, num_proposed),
+        tokens_per_pass=_rate(num_tokens, num_passes),
+    )
+
+
+def _rate(amount: float, over: float) -> float | None:
+    return amount / over if over > 0 and amount >= 0 else None
+
+
+def ratio(summary: Summary, base: Summary) -> float | None:
+    """How many times as fast as `base` a summary is, decoding."""
+    if summary.tokens_per_s is None or not base.tokens_per_s:
+        return None
+    return summary.tokens_per_s / base.tokens_per_s

@@ -1,0 +1,109 @@
+"""The prompts of a benchmark.
+
+Invariant: no prompt is asked twice of one server, for a server with an n-gram pool learns every
+prompt and answer it processes; so all are different, and warm-up has prompts of its own.
+Neighbours are of different kinds: the first few are a fair sample.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specproxy.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One conversation that waits for its answer.
+
+    Attributes:
+        kind: what sort of work it is.
+        turns: texts of user and assistant in turn; the user has the first and the last.
+        system: the system message; None leaves it to the model's template.
+    """
+
+    kind: str
+    turns: tuple[str, ...]
+    system: str | None = None
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """As the chat route wants them."""
+        roles = ("user", "assistant")
+        said = [{"role": roles[i % 2], "content": text} for i, text in enumerate(self.turns)]
+        return said if self.system is None else [{"role": "system", "content": self.system}, *said]
+
+    @property
+    def title(self) -> str:
+        """One line that tells it from the others."""
+        return " ".join(self.turns[-1].split())
+
+
+_LETTER = (
+    "Hi Tom, just wanted to say that we cant make it on friday because the car broke down and the "
+    "garage says it takes until monday. Sorry about that, maybe next week? Say hi to Anna."
+)
+_ARTICLE = (
+    "The lighthouse on Gull Point was built in 1871 after three ships were lost in one winter. For "
+    "ninety years a keeper lit the lamp every evening and kept a diary of the weather. In 1961 the "
+    "lamp was made electric, and the last keeper moved to the village. Today volunteers look after "
+    "the building, and every summer some four thousand visitors climb its 112 steps."
+)
+_CODE = (
+    "def total(items):\n    t = 0\n    for i in range(len(items)):\n"
+    "        t = t + items[i]['price'] * items[i]['count']\n    return t\n"
+)
+
+PROMPTS = (
+    Prompt("explain", ("Explain how a bicycle stays upright while it is moving.",)),
+    Prompt("code", ("Write a Python function that checks whether a string is a palindrome.",)),
+    Prompt("list", ("List ten things to pack for a weekend of camping in the mountains.",)),
+    Prompt("summarise", (f"Summarise this text in two sentences:\n\n{_ARTICLE}",)),
+    Prompt("story", ("Write a short story about a clockmaker who repairs a very old watch.",)),
+    Prompt("rewrite", (f"Rewrite this message so that it is polite and correct:\n\n{_LETTER}",)),
+    Prompt("question", ("What is the capital of France, and why is the city famous?",)),
+    Prompt(
+        "json",
+        (
+            "Give me a JSON array of five planets. Each object has the keys name, diameter_km and"
+            " has_rings. Answer with JSON only.",
+        ),
+    ),
+    Prompt("email", ("Write an email to my manager asking for a day off next Thursday.",)),
+    Prompt("french", ("Explique en français comment on fait du pain à la maison.",)),
+    Prompt(
+        "dialogue",
+        (
+            "I would like to learn the guitar. Where should I start?",
+            "Start with a few easy chords such as G, C and D, and practise changing between them.",
+            "How long should I practise each day, and what should I do in the second month?",
+        ),
+    ),
+    Prompt("edit code", (f"Add type hints and a docstring to this function:\n\n{_CODE}",)),
+    Prompt("compare", ("Compare trains and aeroplanes for travelling between two large cities.",)),
+    Prompt("recipe", ("Give me a recipe for tomato soup, with the ingredients and the steps.",)),
+    Prompt(
+        "role",
+        ("Tell me about the tides.",),
+        system="You are a patient teacher. You explain things to children of ten years.",
+    ),
+    Prompt("spanish", ("Escribe una lista de cinco consejos para dormir mejor.",)),
+)
+
+WARM_UPS = (
+    Prompt("explain", ("Describe what a compass is and how sailors use one.",)),
+    Prompt("list", ("Name six kinds of trees and say something about each of them.",)),
+)
+
+
+def choose(num_prompts: int | None) -> Sequence[Prompt]:
+    """The first `num_prompts`; all for None.
+
+    Raises:
+        ConfigError: there are not so many.
+    """
+    if num_prompts is not None and not 1 <= num_prompts <= len(PROMPTS):
+        raise ConfigError(
+            f"There are {len(PROMPTS)} prompts, not {num_prompts}.",
+            remedy="No prompt is asked twice, for the target's pool would know its answer.",
+        )
+    return PROMPTS[:num_prompts]

@@ -1,0 +1,172 @@
+"""The command line. Thin: options in, one coroutine run until it ends or is told to stop.
+
+Exit codes: 0 it did what it should; 1 it did not (a part failed, or a comparison says no);
+2 settings, flags or the set-up are wrong; 130 and 143 for SIGINT and SIGTERM.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import specproxy
+from specproxy import logs
+from specproxy.errors import ConfigError, SetupError, SpecproxyError
+from specproxy.settings import LogSettings, load
+
+app = typer.Typer(
+    name="specproxy",
+    help="Speculative decoding for llama.cpp RPC pools: same answers, fewer round trips.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+RttMs = Annotated[
+    float, typer.Option("--rtt-ms", min=0, max=5000, help="Round trip to each worker, ms.")
+]
+
+
+def main() -> None:
+    """Entry point of `specproxy`: every known error is one clear message."""
+    try:
+        app()
+    except SpecproxyError as error:
+        sys.exit(_explain(error))
+
+
+def _explain(error: SpecproxyError) -> int:
+    """Say what went wrong; returns the exit code."""
+    Console(stderr=True).print(
+        f"specproxy: error: {error}", highlight=False, markup=False, soft_wrap=True
+    )
+    return 2 if isinstance(error, ConfigError | SetupError) else 1
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"specproxy {specproxy.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+@app.command()
+def serve(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Settings file; see configs/.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Instead of listen.host.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Instead of listen.port; 0: any.")
+    ] = None,
+) -> None:
+    """Run the proxy until SIGINT or SIGTERM."""
+    listen: dict[str, Any] = {"host": host, "port": port}
+    given = {key: value for key, value in listen.items() if value is not None}
+    settings = load(config, **({"listen": given} if given else {}))
+    logs.configure(settings.log)
+    from specproxy.serve import serve as run_proxy
+
+    code = _run(lambda: run_proxy(settings, Console(stderr=True), Console()))
+    raise typer.Exit(0 if code in (128 + signal.SIGINT, 128 + signal.SIGTERM) else code)
+
+
+@app.command()
+def demo(
+    rtt_ms: RttMs = 80.0,
+    tokens: Annotated[int, typer.Option(min=2, max=1024, help="Per answer at most.")] = 64,
+    prompts: Annotated[int, typer.Option(min=1, help="How many.")] = 4,
+    keep: Annotated[bool, typer.Option("--keep", help="Stay up until Ctrl-C.")] = False,
+) -> None:
+    """Show it: a pool on this machine, the same chats without and with the proxy."""
+    logs.configure(LogSettings(level="warning"))
+    from specproxy.demo import DemoCommand
+    from specproxy.demo import demo as run_demo
+
+    command = DemoCommand(rtt_ms=rtt_ms, num_tokens=tokens, num_prompts=prompts, keep=keep)
+    raise typer.Exit(_run(lambda: run_demo(command, Console(stderr=True), Console())))
+
+
+@app.command()
+def bench(
+    on_demo: Annotated[bool, typer.Option("--demo", help="On the demo pool.")] = False,
+    rtt_ms: RttMs = 80.0,
+    mode: Annotated[str, typer.Option(help="How specproxy works; seeding.")] = "seeding",
+    tokens: Annotated[
+        int | None, typer.Option(min=2, max=1024, help="Per answer at most; 96.")
+    ] = None,
+    prompts: Annotated[int | None, typer.Option(min=1, help="How many; all.")] = None,
+    draft_n: Annotated[
+        str, typer.Option(help="Tokens that llama-server's own draft drafts, e.g. 4,8,16.")
+    ] = "16",
+    quick: Annotated[bool, typer.Option("--quick", help="4 prompts of 32 tokens.")] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", dir_okay=False, help="Write the report here too.")
+    ] = None,
+) -> None:
+    """Measure: the target alone, with its own draft model, and through specproxy."""
+    from specproxy.bench.command import BenchCommand, read_draft_ns, read_mode
+    from specproxy.bench.command import bench as run_bench
+
+    if not on_demo:
+        raise ConfigError(
+            "`specproxy bench` measures the demo pool only so far.", remedy="Add --demo."
+        )
+    command = BenchCommand(
+        rtt_ms=rtt_ms,
+        mode=read_mode(mode),
+        num_tokens=tokens,
+        num_prompts=prompts,
+        draft_ns=read_draft_ns(draft_n),
+        quick=quick,
+        json_path=json_file,
+    )
+    logs.configure(LogSettings(level="warning"))
+    raise typer.Exit(_run(lambda: run_bench(command, Console(stderr=True), Console())))
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run `work` to its end; SIGINT and SIGTERM cancel it, once, and what it holds is given back.
+
+    Returns:
+        Its result, or 128 plus the signal's number.
+    """
+
+    async def until_told() -> int:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        caught: list[int] = []
+
+        def tell(number: int) -> None:
+            if not caught:
+                task.cancel()
+            caught.append(number)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, tell, number)
+        try:
+            return await work() or 0
+        except asyncio.CancelledError:
+            if not caught:
+                raise
+            return 128 + caught[0]
+
+    return asyncio.run(until_told())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The proxy as a running thing: its draft in memory, its server on a socket, until told to stop.
+
+Invariant: what was loaded or bound is given back in whatever way the block ends.
+"""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from rich.console import Console
+
+from specproxy.core.tasks import spawn
+from specproxy.draft.engine import LlamaDrafter
+from specproxy.draft.protocol import Drafter
+from specproxy.errors import ConfigError, PoolError
+from specproxy.progress import Step
+from specproxy.route import Mode, Route
+from specproxy.server.app import Server
+from specproxy.settings import DraftSettings, Settings
+
+_POLL_S = 0.1
+
+
+@asynccontextmanager
+async def loaded(settings: DraftSettings | None, console: Console) -> AsyncIterator[Drafter | None]:
+    """The draft model in memory; None where none is configured.
+
+    Raises:
+        ConfigError, SetupError: it cannot be loaded.
+    """
+    if settings is None:
+        yield None
+        return
+    loading = spawn(asyncio.to_thread(_load, settings), name="load the draft model")
+    with Step(console, f"Loading the draft model {settings.model.name}") as step:
+        try:
+            while not loading.done():
+                step.update()
+                await asyncio.wait([loading], timeout=_POLL_S)
+            drafter = loading.result()
+        except asyncio.CancelledError:  # a thread cannot be cancelled; its model must be freed
+            await asyncio.wait([loading])
+            if loading.exception() is None:
+                await loading.result().aclose()
+            raise
+    try:
+        yield drafter
+    finally:
+        await drafter.aclose()
+
+
+def _load(settings: DraftSettings) -> LlamaDrafter:
+    return LlamaDrafter(
+        settings.model,
+        num_sequences=settings.num_sequences,
+        context_tokens=settings.context_tokens,
+        num_threads=settings.num_threads,
+        gpu_layers=settings.gpu_layers,
+    )
+
+
+@asynccontextmanager
+async def proxy(settings: Settings, drafter: Drafter | None) -> AsyncIterator[Server]:
+    """The proxy, listening.
+
+    Raises:
+        ConfigError: it cannot listen where it should.
+    """
+    server = Server(settings, drafter)
+    async with AsyncExitStack() as stack:
+        stack.push_async_exit(server.__aexit__)  # also when the socket cannot be bound
+        try:
+            await server.__aenter__()
+        except OSError as error:
+            raise _cannot_listen(settings, error) from error
+        yield server
+
+
+def _cannot_listen(settings: Settings, error: OSError) -> ConfigError:
+    where = f"{settings.listen.host}:{settings.listen.port}"
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"Another program listens on {where} already.",
+            remedy="Stop it, or choose another port with --port or listen.port.",
+        )
+    return ConfigError(
+        f"Cannot listen on {where}: {error.strerror or error}.",
+        remedy="Check listen.host and listen.port.",
+    )
+
+
+async def seeding(route: Route, step: Step) -> None:
+    """Wait until `route` has learned all and seeds.
+
+    Raises:
+        PoolError: it will not seed, and why.
+    """
+    while not route.ready.is_set():
+        step.update(f"[{route.mode.value}: {route.reason}]")
+        await asyncio.sleep(_POLL_S)
+    if route.mode is not Mode.SEEDING:
+        raise PoolError(f"The proxy does not speculate: {route.reason}.")
+
+
+async def serve(settings: Settings, console: Console, out: Console) -> None:
+    """`specproxy serve`: until cancelled."""
+    async with (
+        loaded(settings.draft, console) as drafter,
+        proxy(settings, drafter) as server,
+    ):
+        out.print(f"specproxy listens on {server.url}", highlight=False, soft_wrap=True)
+        out.print(
+            f"In a client, set the base URL to {server.url}/v1"
+            f" (OPENAI_BASE_URL={server.url}/v1); status: {server.url}/specproxy/status",
+            highlight=False,
+            soft_wrap=True,
+        )
+        if drafter is None:
+            console.print(
+                "No draft model is configured, so nothing is sped up: set draft.model.",
+                style="yellow",
+            )
+        await asyncio.Event().wait()

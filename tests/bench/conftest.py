@@ -1,0 +1,96 @@
+"""Answers made by hand, and arms over scripted targets."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from specproxy.bench.arms import Arm
+from specproxy.bench.stats import Answer
+from specproxy.progress import Step
+from specproxy.serve import proxy, seeding
+from specproxy.settings import TargetSettings, load
+from specproxy.target.client import TargetClient
+from specproxy.testing import Language, ScriptedDrafter, ScriptedTarget
+
+
+def _make_answer(**given: Any) -> Answer:
+    fields: dict[str, Any] = {
+        "text": "Hello",
+        "finish_reason": "length",
+        "num_tokens": 10,
+        "num_prompt": 5,
+        "num_prompt_read": 5,
+        "num_proposed": 0,
+        "num_accepted": 0,
+        "ttft_s": 0.1,
+        "total_s": 1.1,
+        "server_s": 1.0,
+    }
+    return Answer(**{**fields, **given})
+
+
+@pytest.fixture
+def make_answer() -> Callable[..., Answer]:
+    return _make_answer
+
+
+class ScriptedArms:
+    """Starts arms over scripted targets; everything ends with the fixture.
+
+    Attributes:
+        targets: by the arms' labels.
+    """
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self.targets: dict[str, ScriptedTarget] = {}
+        self._stack = stack
+
+    async def plain(
+        self,
+        language: Language,
+        *,
+        name: Any = "target",
+        label: str = "target alone",
+        new_length_ms: float = 0.0,
+    ) -> Arm:
+        """A server that does not speculate."""
+        client = await self._server(language, label, has_ngram_pool=False)
+        self.targets[label].clock.new_length_ms = new_length_ms
+        return Arm(name, label, client, client)
+
+    async def proxied(self, language: Language, drafter: ScriptedDrafter | None = None) -> Arm:
+        """A server that takes seeds, behind a proxy with a scripted draft."""
+        label = "specproxy (seeding)"
+        server = await self._server(language, label, has_ngram_pool=True)
+        settings = load(None, target={"url": f"http://{server.name}"}, listen={"port": 0})
+        drafter = drafter or ScriptedDrafter(language)
+        running = await self._stack.enter_async_context(proxy(settings, drafter))
+        with Step(Console(quiet=True), "waiting") as step:
+            await seeding(running.route, step)
+        front = await self._stack.enter_async_context(TargetClient(TargetSettings(url=running.url)))
+        return Arm("specproxy", label, front, server)
+
+    async def _server(
+        self, language: Language, label: str, *, has_ngram_pool: bool
+    ) -> TargetClient:
+        target = ScriptedTarget(
+            language, num_slots=3, n_max=16, has_ngram_pool=has_ngram_pool, pass_ms=4.0
+        )
+        running = self.targets[label] = await self._stack.enter_async_context(target)
+        client = TargetClient(TargetSettings(url=running.url))
+        return await self._stack.enter_async_context(client)
+
+
+@asynccontextmanager
+async def _started() -> AsyncIterator[ScriptedArms]:
+    async with AsyncExitStack() as stack:
+        yield ScriptedArms(stack)
+
+
+@pytest.fixture
+async def scripted_arms() -> AsyncIterator[ScriptedArms]:
+    async with _started() as arms:
+        yield arms

@@ -1,0 +1,71 @@
+"""Rates are totals over totals, and undefined where nothing was measured."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from specproxy.bench.stats import Answer, ratio, summarise
+
+MakeAnswer = Callable[..., Answer]
+
+
+def test_decoding_starts_after_the_first_token(make_answer: MakeAnswer) -> None:
+    one = make_answer(num_tokens=11, ttft_s=1.0, total_s=3.0, server_s=2.5)
+    summary = summarise([one])
+    assert summary.tokens_per_s == pytest.approx(10 / 2.0)
+    assert summary.tokens_per_s_whole == pytest.approx(11 / 3.0)
+    assert summary.tokens_per_s_server == pytest.approx(10 / 2.5)
+    assert summary.ttft_ms == pytest.approx(1000)
+
+
+def test_totals_over_totals_with_medians_beside(make_answer: MakeAnswer) -> None:
+    slow = make_answer(num_tokens=101, ttft_s=0.5, total_s=100.5)
+    fast = make_answer(num_tokens=11, ttft_s=0.1, total_s=1.1)
+    summary = summarise([slow, fast])
+    assert summary.tokens_per_s == pytest.approx(110 / 101)
+    assert summary.tokens_per_s_median == pytest.approx((1 + 10) / 2)
+    assert summary.ttft_ms == pytest.approx(300)
+    assert summary.ttft_ms_max == pytest.approx(500)
+    assert summary.num_tokens == 112
+
+
+def test_passes_and_acceptance_come_from_the_target(make_answer: MakeAnswer) -> None:
+    answers = [
+        make_answer(num_tokens=20, num_proposed=16, num_accepted=12),
+        make_answer(num_tokens=10, num_proposed=4, num_accepted=3),
+    ]
+    summary = summarise(answers)
+    assert summary.num_passes == 15
+    assert summary.tokens_per_pass == pytest.approx(2.0)
+    assert summary.acceptance_rate == pytest.approx(15 / 20)
+
+
+def test_a_target_alone_has_no_acceptance(make_answer: MakeAnswer) -> None:
+    summary = summarise([make_answer(num_tokens=7)])
+    assert summary.acceptance_rate is None
+    assert summary.tokens_per_pass == 1.0
+
+
+def test_nothing_measured_is_none_not_zero() -> None:
+    summary = summarise([])
+    assert summary.tokens_per_s is None
+    assert summary.ttft_ms is None
+    assert summary.tokens_per_pass is None
+
+
+def test_an_answer_of_one_token_counts_but_has_no_rate(make_answer: MakeAnswer) -> None:
+    short = make_answer(num_tokens=1, ttft_s=0.5, total_s=0.5)
+    long = make_answer(num_tokens=11, ttft_s=0.5, total_s=1.5)
+    summary = summarise([short, long])
+    assert summary.tokens_per_s == pytest.approx(10)
+    assert summary.tokens_per_s_median == pytest.approx(10)
+    assert summary.num_tokens == 12
+
+
+def test_ratio(make_answer: MakeAnswer) -> None:
+    base = summarise([make_answer(num_tokens=11, ttft_s=0, total_s=10.0)])
+    fast = summarise([make_answer(num_tokens=11, ttft_s=0, total_s=4.0)])
+    assert ratio(fast, base) == pytest.approx(2.5)
+    assert ratio(base, base) == 1
+    assert ratio(fast, replace(base, tokens_per_s=None)) is None

