@@ -94,11 +94,16 @@ def demo(
 ) -> None:
     """Show it: a pool on this machine, the same chats without and with the proxy."""
     logs.configure(LogSettings(level="warning"))
+    from specproxy.bench.pools import demo_parts
+    from specproxy.bench.workloads import choose
     from specproxy.demo import DemoCommand
     from specproxy.demo import demo as run_demo
 
+    choose(prompts)  # what cannot work is said before anything is built
     command = DemoCommand(rtt_ms=rtt_ms, num_tokens=tokens, num_prompts=prompts, keep=keep)
-    raise typer.Exit(_run(lambda: run_demo(command, Console(stderr=True), Console())))
+    console = Console(stderr=True)
+    parts = demo_parts(console)
+    raise typer.Exit(_run(lambda: run_demo(command, parts, console, Console())))
 
 
 @app.command()
@@ -121,6 +126,7 @@ def bench(
     """Measure: the target alone, with its own draft model, and through specproxy."""
     from specproxy.bench.command import BenchCommand, read_draft_ns, read_mode
     from specproxy.bench.command import bench as run_bench
+    from specproxy.bench.pools import demo_parts
 
     if not on_demo:
         raise ConfigError(
@@ -135,8 +141,11 @@ def bench(
         quick=quick,
         json_path=json_file,
     )
+    command.check()
     logs.configure(LogSettings(level="warning"))
-    raise typer.Exit(_run(lambda: run_bench(command, Console(stderr=True), Console())))
+    console = Console(stderr=True)
+    parts = demo_parts(console)
+    raise typer.Exit(_run(lambda: run_bench(command, parts, console, Console())))
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from specproxy.bench.arms import Arm
 from specproxy.bench.command import show
-from specproxy.bench.pools import demo_arms, demo_parts
+from specproxy.bench.pools import DemoParts, demo_arms
 from specproxy.bench.report import Report
 from specproxy.bench.runner import BenchOptions, Watch, run
 from specproxy.bench.stats import Answer, summarise
@@ -36,15 +36,19 @@ class DemoCommand:
     keep: bool = False
 
 
-async def demo(command: DemoCommand, console: Console, out: Console) -> int:
+async def demo(command: DemoCommand, parts: DemoParts, console: Console, out: Console) -> int:
     """Run it.
+
+    Args:
+        parts: what the pools are made of.
+        console: for progress.
+        out: for the conversations and the result.
 
     Returns:
         The exit code: 0 if the answers were identical and the proxy was faster.
     """
     prompts = choose(command.num_prompts)
     options = BenchOptions(num_tokens=command.num_tokens)
-    parts = await asyncio.to_thread(demo_parts, console)
     async with demo_arms(parts, console, rtt_ms=command.rtt_ms) as arms:
         results = await run(arms, prompts, options, DemoWatch(console, out))
         facts = await read_facts(arms[0].server)

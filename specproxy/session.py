@@ -92,6 +92,7 @@ class Session:
 
     def hear(self, delta: Delta) -> None:
         """The target said something more."""
+        self._seeder.passed()
         if self._tree is None:
             self._early += self._follower.follow(delta.text, delta.tokens, ())
         else:

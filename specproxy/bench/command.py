@@ -1,6 +1,5 @@
 """`specproxy bench`: arms up, measured with progress, reported."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from specproxy.bench.arms import Arm
-from specproxy.bench.pools import demo_arms, demo_parts
+from specproxy.bench.pools import DemoParts, demo_arms
 from specproxy.bench.report import Report, differences, table, to_json
 from specproxy.bench.runner import BenchOptions, Watch, run
 from specproxy.bench.stats import Answer, summarise
@@ -51,6 +50,16 @@ class BenchCommand:
     def prompts(self) -> Sequence[Prompt]:
         return choose(self.num_prompts or (QUICK_PROMPTS if self.quick else None))
 
+    def check(self) -> None:
+        """Find out what cannot work before anything is built or measured.
+
+        Raises:
+            ConfigError: there are not so many prompts, or the file cannot be written.
+        """
+        choose(self.num_prompts)
+        if self.json_path is not None:
+            _check_writable(self.json_path)
+
 
 def read_mode(mode: str) -> str:
     """The way the specproxy arm works.
@@ -82,10 +91,11 @@ def read_draft_ns(text: str) -> tuple[int, ...]:
     return numbers
 
 
-async def bench(command: BenchCommand, console: Console, out: Console) -> int:
+async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: Console) -> int:
     """Run it.
 
     Args:
+        parts: what the pools are made of.
         console: for progress.
         out: for the result.
 
@@ -93,9 +103,6 @@ async def bench(command: BenchCommand, console: Console, out: Console) -> int:
         The exit code: 0 if every answer was the target's own.
     """
     prompts, path = command.prompts, command.json_path
-    if path is not None:
-        _check_writable(path)
-    parts = await asyncio.to_thread(demo_parts, console)
     async with demo_arms(parts, console, rtt_ms=command.rtt_ms, draft_ns=command.draft_ns) as arms:
         with BenchProgress(console, len(arms), len(prompts)) as progress:
             results = await run(arms, prompts, command.options, progress)

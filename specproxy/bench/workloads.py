@@ -92,7 +92,9 @@ PROMPTS = (
 WARM_UPS = (
     Prompt("explain", ("Describe what a compass is and how sailors use one.",)),
     Prompt("list", ("Name six kinds of trees and say something about each of them.",)),
+    Prompt("question", ("What is a harbour, and what happens there in the morning?",)),
 )
+"""One for each slot of a demo pool's server, so that each has the template's beginning cached."""
 
 
 def choose(num_prompts: int | None) -> Sequence[Prompt]:

@@ -12,11 +12,16 @@ from specproxy.core.vocabulary import Vocabulary
 
 
 class Follower:
-    """Turns what one answer's stream says into token ids. One instance per answer."""
+    """Turns what one answer's stream says into token ids. One instance per answer.
+
+    Attributes:
+        num_guessed: texts that had to be tokenised anew, and so may be cut otherwise.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
         self.num_guessed = 0
+        self._vocabulary = vocabulary
+        self._held = b""  # text of known ids that the target still holds back
 
     def follow(self, text: str, tokens: Sequence[int] | None, expected: Sequence[int]) -> list[int]:
         """Ids that one event added to the answer.
@@ -26,31 +31,45 @@ class Follower:
             tokens: its ids where the route gives them; None or empty where not.
             expected: ids that the draft expects next; may be empty.
         """
-        if tokens:
-            return list(tokens)
-        return self._read(text.encode("utf-8", "surrogatepass"), expected) if text else []
+        said = text.encode("utf-8", "surrogatepass")
+        if not tokens:
+            return self._read(said, expected) if said else []
+        told = self._held + b"".join(self._piece(token) for token in tokens)
+        self._held = told[len(said) :] if told.startswith(said) else b""
+        if len(said) > len(told) and said.endswith(told):
+            # pieces of an incomplete character have no event of their own
+            return [*self._cover(said[: len(said) - len(told)], expected), *tokens]
+        return list(tokens)
 
-    def _read(self, piece: bytes, expected: Sequence[int]) -> list[int]:
-        if expected and self._piece(expected[0]) == piece:
+    def _read(self, said: bytes, expected: Sequence[int]) -> list[int]:
+        """Ids of one event's text, nearly always a single token's."""
+        if expected and self._piece(expected[0]) == said:
             return [expected[0]]
-        single = self._vocabulary.token_of(piece)
+        single = self._vocabulary.token_of(said)
         if single is not None:
             return [single]
+        found, rest = self._expected(said, expected)
+        if not rest:
+            return found
+        self.num_guessed += 1
+        return found + self._vocabulary.tokenize(rest.decode("utf-8", "ignore"))
+
+    def _cover(self, said: bytes, expected: Sequence[int]) -> list[int]:
+        """Ids of the bytes of a cut character: as expected, else byte by byte."""
+        found, rest = self._expected(said, expected)
+        singles = [self._vocabulary.token_of(rest[i : i + 1]) for i in range(len(rest))]
+        return found + [token for token in singles if token is not None]
+
+    def _expected(self, said: bytes, expected: Sequence[int]) -> tuple[list[int], bytes]:
+        """The expected ids that `said` begins with, and the rest of it."""
         found: list[int] = []
         for token in expected:
-            candidate = self._piece(token)
-            if not candidate or not piece.startswith(candidate):
+            piece = self._piece(token)
+            if not piece or not said.startswith(piece):
                 break
             found.append(token)
-            piece = piece[len(candidate) :]
-        if piece:
-            self.num_guessed += 1
-            found += self._tokenize(piece)
-        return found
+            said = said[len(piece) :]
+        return found, said
 
     def _piece(self, token: int) -> bytes:
         return self._vocabulary.piece(token) if 0 <= token < len(self._vocabulary) else b""
-
-    def _tokenize(self, piece: bytes) -> list[int]:
-        """Ids of a text that is not one token's; the rest of a cut character is left out."""
-        return self._vocabulary.tokenize(piece.decode("utf-8", "ignore"))

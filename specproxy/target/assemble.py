@@ -140,7 +140,7 @@ class Assembler:
             )
         if self._verbose.get("generation_settings", {}).get("reasoning_in_content"):
             raise NotAssembled("the target repeats the reasoning in the content of streams")
-        self._check_nothing_dropped()
+        self._check_nothing_dropped(self._last)
         if self._kind == "native":
             return self._native_result(self._last)
         if self._kind == "completions":
@@ -195,7 +195,7 @@ class Assembler:
             known["arguments"].append(function.get("arguments") or "")
         return any(value for key, value in delta.items() if key != "role")
 
-    def _check_nothing_dropped(self) -> None:
+    def _check_nothing_dropped(self, last: Json) -> None:
         """Compare the tokens of the stream with those of the answer.
 
         The last text sent holds all text up to its token. After a stop string nothing is
@@ -203,12 +203,11 @@ class Assembler:
         unless that is an incomplete character; at a limit all text is there only if the last
         token brought some.
         """
-        assert self._last is not None
-        source: Json = self._last if self._kind == "native" else self._usage or {}
+        source: Json = last if self._kind == "native" else self._usage or {}
         num_tokens = source.get(
             "tokens_predicted" if self._kind == "native" else "completion_tokens", 0
         )
-        finish_reason = (self._last.get("choices") or [{}])[0].get("finish_reason")
+        finish_reason = (last.get("choices") or [{}])[0].get("finish_reason")
         stop_type = self._verbose.get("stop_type", "limit" if finish_reason == "length" else "eos")
         if stop_type == "limit":
             dropped = self._num_told != num_tokens

@@ -8,11 +8,13 @@ Invariant: seeds never touch an answer. A seed that fails, is late or is wrong c
 """
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import structlog
 
+from specproxy.core.passes import PassClock
 from specproxy.core.seeds import Seed, SeedSlot
 from specproxy.core.tasks import spawn
 from specproxy.core.tree import DraftTree, Run, SeedState
@@ -63,7 +65,7 @@ class Seeder:
         n_match: int,
         seed_slot: int,
         max_tokens: int,
-        max_in_flight: int = 2,
+        max_in_flight: int = 1,
     ) -> None:
         self.n_match = n_match
         self._client = client
@@ -71,6 +73,7 @@ class Seeder:
         self._max_tokens = max_tokens
         self._slot = SeedSlot()
         self._trees: list[DraftTree] = []
+        self._clock = PassClock()
         self._wanted = asyncio.Event()
         self._free = asyncio.Semaphore(max_in_flight)
         self.num_failed = 0
@@ -86,10 +89,16 @@ class Seeder:
             yield
         finally:
             self._trees.remove(tree)
+            if not self._trees:
+                self._clock.quiet()
 
     def wake(self) -> None:
         """A tree has something new."""
         self._wanted.set()
+
+    def passed(self) -> None:
+        """An answer has got something: the target's pass has ended."""
+        self._clock.heard(time.monotonic())
 
     async def run(self) -> None:
         """Seed until cancelled."""
@@ -97,6 +106,8 @@ class Seeder:
         try:
             while True:
                 await self._free.acquire()
+                await self._wanted.wait()
+                await asyncio.sleep(self._clock.wait_s(time.monotonic()))
                 seed = await self._next()
                 flight = spawn(self._send(seed), name="seed")
                 flights.add(flight)

@@ -1,4 +1,4 @@
-"""What can be assembled, and what happens when a stream is not what it should be.
+"""What is assembled, and what happens when a stream is not what it should be.
 
 That the assembled answer is llama-server's own is shown on the real one, in
 test_assemble_real.py; the events here are shortened ones of that server.
@@ -11,24 +11,13 @@ import pytest
 from specproxy.errors import TargetBroken
 from specproxy.target.assemble import (
     Assembler,
-    Delta,
     Kind,
     NotAssembled,
     TargetErrorReply,
-    can_assemble,
-    deltas,
     event_json,
-    kind_of,
-    streamed_body,
 )
 
 KINDS: tuple[Kind, ...] = ("chat", "completions", "native")
-CHAT = {"messages": [{"role": "user", "content": "hi"}]}
-PROMPT = {"prompt": "hi"}
-
-
-def body_of(kind: Kind, **more: Any) -> dict[str, Any]:
-    return {**(CHAT if kind == "chat" else PROMPT), **more}
 
 
 def chat_event(delta: dict[str, Any], num_tokens: int | None = None, **more: Any) -> dict[str, Any]:
@@ -78,118 +67,6 @@ def assemble(kind: Kind, events: list[dict[str, Any]], **body: Any) -> dict[str,
         assert not assembler.complete
         assembler.add(event)
     return assembler.result()
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/v1/chat/completions", "chat"),
-        ("/chat/completions", "chat"),
-        ("/v1/completions", "completions"),
-        ("/completion", "native"),
-        ("/completions", "native"),
-        ("/infill", None),
-        ("/v1/chat/completions/control", None),
-    ],
-)
-def test_kind_of_a_path(path: str, kind: Kind | None) -> None:
-    assert kind_of(path) == kind
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"stream": False},
-        {"stream": None, "n": None},
-        {"n": 1, "n_probs": 0, "logprobs": False, "echo": False, "response_fields": []},
-        {"return_progress": True, "timings_per_token": True, "stream_options": None},
-        {"stream_options": {"include_usage": False}},
-        {"stop": ["a"], "seed": 3, "temperature": 0.7, "max_tokens": 5, "unheard_of": [1]},
-    ],
-)
-def test_can_assemble(kind: Kind, more: dict[str, Any]) -> None:
-    assert can_assemble(kind, body_of(kind, **more))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"stream": True},
-        {"stream": 0},
-        {"stream": "no"},
-        {"n": 2},
-        {"n": True},
-        {"n": 1.0},
-        {"n_cmpl": 3},
-        {"best_of": 2},
-        {"suffix": "x"},
-        {"echo": True},
-        {"n_probs": 1},
-        {"logprobs": True},
-        {"logprobs": 5},
-        {"top_logprobs": 2},
-        {"n_indent": 4},
-        {"response_fields": ["content"]},
-        {"stream_options": [1]},
-        {"stream_options": {"include_usage": "yes"}},
-        {"timings_per_token": "yes"},
-        {"return_progress": 1},
-    ],
-)
-def test_cannot_assemble(kind: Kind, more: dict[str, Any]) -> None:
-    assert not can_assemble(kind, body_of(kind, **more))
-
-
-@pytest.mark.parametrize("kind", ["completions", "native"])
-@pytest.mark.parametrize(
-    ("prompt", "single"),
-    [
-        ("hi", True),
-        ([1, 2], True),
-        ([1, "hi", 2], True),
-        (["hi"], True),
-        ([[1, 2]], True),
-        ({"prompt_string": "hi"}, True),
-        (["hi", "ho"], False),
-        ([[1], [2]], False),
-        ([[1], "hi"], False),
-        ([], False),
-        (None, False),
-        (7, False),
-    ],
-)
-def test_one_prompt_only(kind: Kind, prompt: object, single: bool) -> None:
-    assert can_assemble(kind, {"prompt": prompt}) is single
-
-
-def test_what_one_kind_alone_refuses() -> None:
-    assert not can_assemble("chat", body_of("chat", reasoning_format="deepseek-legacy"))
-    assert not can_assemble("chat", body_of("chat", continue_final_message=True))
-    assert not can_assemble("chat", body_of("chat", verbose=True))
-    assert not can_assemble("completions", body_of("completions", verbose=True))
-    assert can_assemble("native", body_of("native", verbose=True))
-
-
-def test_streamed_body_adds_and_drops_only_what_it_must() -> None:
-    body = body_of("chat", seed=1, stream=False, return_progress=True, stream_options={"x": 1})
-    before = {**body}
-    assert streamed_body("chat", body) == {
-        **CHAT,
-        "seed": 1,
-        "stream": True,
-        "stream_options": {"x": 1, "include_usage": True},
-        "timings_per_token": True,
-        "verbose": True,
-    }
-    assert body == before
-    assert streamed_body("native", {"prompt": "hi", "return_tokens": True}) == {
-        "prompt": "hi",
-        "return_tokens": True,
-        "stream": True,
-    }
 
 
 def test_chat_with_reasoning_and_a_growing_tool_call() -> None:
@@ -368,28 +245,3 @@ def test_event_json() -> None:
     for data in ("[1]", "<html>", '{"a"'):
         with pytest.raises(TargetBroken, match="no JSON object"):
             event_json(data)
-
-
-@pytest.mark.parametrize(
-    ("kind", "event", "delta"),
-    [
-        ("native", native_event("a", 1, 7), Delta("a", [7])),
-        ("native", {**native_event("a", 1), "index": 1}, Delta("a", [5], opaque=True)),
-        ("native", {**native_event("", 0, 0), "prompt_progress": {}}, Delta()),
-        ("native", native_end(1, "eos"), Delta(finished=True)),
-        ("chat", chat_event({"role": "assistant", "content": None}), Delta()),
-        ("chat", chat_event({"content": "a"}, 2), Delta("a", timings={"predicted_n": 2})),
-        ("chat", chat_event({"content": "b", "reasoning_content": "a"}), Delta("ab")),
-        ("chat", chat_event({"tool_calls": [{"index": 0}]}), Delta(opaque=True)),
-        ("chat", chat_end("stop", 1)[0], Delta(finished=True)),
-        ("chat", chat_end("stop", 1)[1], Delta(timings={"predicted_n": 1})),
-        ("chat", {"choices": [{"index": 1, "delta": {"content": "a"}}]}, Delta("a", opaque=True)),
-        ("chat", {"error": {"code": 500}}, Delta(finished=True, opaque=True)),
-        ("chat", {"x": 1}, Delta(opaque=True)),
-        ("completions", text_event("a"), Delta("a")),
-        ("completions", text_event("a", __verbose={"tokens": [7]}), Delta("a", [7])),
-        ("completions", text_event("", end="stop"), Delta(finished=True)),
-    ],
-)
-def test_deltas(kind: Kind, event: dict[str, Any], delta: Delta) -> None:
-    assert deltas(kind, event) == delta
