@@ -14,6 +14,7 @@ from enum import Enum
 import structlog
 
 from specproxy.admission import Admission, single_prompt
+from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.slots import SlotLeases
 from specproxy.core.stats import DraftCounts
 from specproxy.core.tasks import spawn, stop
@@ -53,7 +54,7 @@ class Route:
     Attributes:
         mode, reason: what it does with answers now, and why.
         ready: set while nothing is left to learn, lengths warmed where that pays.
-        counts: of all answers so far.
+        counts, acceptance: of all answers so far.
     """
 
     def __init__(
@@ -69,11 +70,16 @@ class Route:
         self.client = client
         self.drafter = drafter
         self.counts = DraftCounts()
+        self.acceptance = AcceptanceModel()
         self.mode = Mode.STARTING
         self.reason = "the target has not been looked at yet"
         self.ready = asyncio.Event()
         self._settings = settings
-        self._window = Window(settings.block_tokens, settings.lookahead_tokens)
+        self._window = Window(
+            block_tokens=settings.block_tokens,
+            lookahead_tokens=settings.lookahead_tokens,
+            branch_tokens=settings.branch_tokens,
+        )
         self._rng = rng or random.Random()
         self._tokens = TargetTokens(client)
         self._seeder: Seeder | None = None
@@ -235,7 +241,7 @@ class Route:
         if not self.speculates or self.drafter is None or self._seeder is None:
             yield None
             return
-        session = Session(self.drafter, self._seeder, self._window)
+        session = Session(self.drafter, self._seeder, self._window, self.acceptance)
         self.num_running += 1
         self._idle.clear()
         task = spawn(session.speculate(self._prompt(admission)), name="speculate")

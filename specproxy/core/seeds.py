@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from specproxy.core.tree import Run, SeedState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Seed:
     """A composed seed.
 
@@ -24,6 +24,11 @@ class Seed:
     prompt: tuple[int, ...]
     num_new: int
     runs: tuple[Run, ...]
+
+    @property
+    def void(self) -> bool:
+        """Nothing that it carries can still help."""
+        return all(run.void for run in self.runs)
 
     def mark(self, state: SeedState) -> None:
         """All that the seed carries is in `state` now."""
@@ -51,27 +56,23 @@ class SeedSlot:
 
         The first run is cut to fit; later ones are taken while they fit whole.
         """
-        prompt: list[int] | None = None
+        prompt: list[int] = []
+        num_held = 0
         carried: list[Run] = []
         for run in runs:
-            if not run.nodes:
+            if not carried:
+                prompt, num_held = ([], 0) if run.branches else self._prefix(run.context)
+            lead = _lead(prompt, run)
+            room = budget - (len(prompt) - num_held) - len(lead)
+            if not carried:
+                run = run.cut(max(0, room))
+            if not run.nodes or len(run.nodes) > room:
                 continue
-            if prompt is None:
-                prompt, start = self._prefix(run.context)
-                room = budget - (len(prompt) - start)
-                if room < 1:
-                    return None
-                run = run.cut(room)
-                prompt += run.tokens
-            else:
-                addition = _joined(prompt, run)
-                if len(prompt) - start + len(addition) > budget:
-                    continue
-                prompt += addition
+            prompt += [*lead, *run.tokens]
             carried.append(run)
-        if prompt is None:
+        if not carried:
             return None
-        return Seed(tuple(prompt), len(prompt) - start, tuple(carried))
+        return Seed(tuple(prompt), len(prompt) - num_held, tuple(carried))
 
     def commit(self, seed: Seed) -> None:
         """The target has read `seed`: its prompt is what the slot holds now."""
@@ -82,19 +83,27 @@ class SeedSlot:
         self._content = []
 
     def _prefix(self, context: Sequence[int]) -> tuple[list[int], int]:
-        """A prompt that ends with `context`, and how much of it the slot already holds."""
-        key = list(context)
-        for end in range(len(self._content), len(key) - 1, -1):
-            if self._content[end - len(key) : end] == key and key:
-                if end > self._max_tokens:
-                    break
-                return self._content[:end], end
-        return key, 0
+        """The longest use of what the slot holds: a beginning of it that ends as `context`
+        begins, so that the fewest tokens are new; and its length."""
+        for num_shared in range(len(context), 0, -1):
+            shared = list(context[:num_shared])
+            for end in range(len(self._content), num_shared - 1, -1):
+                if self._content[end - num_shared : end] == shared:
+                    if end > self._max_tokens:
+                        return [], 0
+                    return self._content[:end], end
+        return [], 0
 
 
-def _joined(prompt: list[int], run: Run) -> list[int]:
-    """What to append so that `run` stands behind its context at the prompt's end."""
+def _lead(prompt: Sequence[int], run: Run) -> list[int]:
+    """What must stand between `prompt` and the run's nodes."""
     context = list(run.context)
-    if context and prompt[-len(context) :] == context:
-        return list(run.tokens)
-    return context + list(run.tokens)
+    if run.branches:
+        # never the whole key: it would make the branch's token the successor of the key
+        partial = context[1:]
+        before = prompt[-1] if prompt else None
+        return [context[-1], *partial] if context and before == context[0] else partial
+    for num_shared in range(min(len(context), len(prompt)), 0, -1):
+        if list(prompt[-num_shared:]) == context[:num_shared]:
+            return context[num_shared:]
+    return context

@@ -8,8 +8,9 @@ target's n-gram pool.
 Invariant: the tree says what was expected, never what the answer is. A wrong tree costs time.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from specproxy.core.drafted import DraftToken
@@ -49,6 +50,7 @@ class Advance:
         num_missed: contradicted the tree, all of which is void then.
         num_undrafted: came where nothing had been drafted.
         num_pooled: those confirmed or branched that had reached the target's pool in time.
+        decided: (the main line's next token, what the target said), where there was a next one.
     """
 
     num_confirmed: int = 0
@@ -56,15 +58,24 @@ class Advance:
     num_missed: int = 0
     num_undrafted: int = 0
     num_pooled: int = 0
+    decided: "tuple[tuple[Node, int], ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A path of drafted nodes that the pool does not have yet, below a known context."""
+    """A path of drafted nodes that the pool does not have yet, below a known context.
+
+    Attributes:
+        context: the tokens before the first node, at most the pool's `n_match`.
+        branches: the first node competes with the main line's token in the same place. The pool
+            keeps one next token per key, which must stay the main line's: the seed may lead up
+            to this node only by less than a whole key.
+    """
 
     tree: "DraftTree"
     context: tuple[int, ...]
     nodes: tuple[Node, ...]
+    branches: bool = False
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -72,7 +83,13 @@ class Run:
 
     def cut(self, num_tokens: int) -> "Run":
         """The run's first `num_tokens` nodes."""
-        return Run(self.tree, self.context, self.nodes[:num_tokens])
+        return replace(self, nodes=self.nodes[:num_tokens])
+
+    @property
+    def void(self) -> bool:
+        """The target has contradicted it since."""
+        last = self.nodes[-1]
+        return last.position > self.tree.root.position and not self.tree.holds(last)
 
     def mark(self, state: SeedState) -> None:
         """All of the run's nodes are in `state` now."""
@@ -146,8 +163,10 @@ class DraftTree:
     def advance(self, tokens: Iterable[int]) -> Advance:
         """Follow the target by the `tokens` it emitted."""
         confirmed = branched = missed = undrafted = pooled = 0
+        decided: list[tuple[Node, int]] = []
         for token in tokens:
             child = self._root.child(token)
+            decided += [(node, token) for node in self._root.children[:1]]
             self.tokens.append(token)
             if child is None:
                 missed += bool(self._root.children)
@@ -159,7 +178,7 @@ class DraftTree:
             pooled += child.state is SeedState.POOLED
             child.parent = None
             self._root = child
-        return Advance(confirmed, branched, missed, undrafted, pooled)
+        return Advance(confirmed, branched, missed, undrafted, pooled, tuple(decided))
 
     def extend(self, node: Node, drafted: Sequence[DraftToken]) -> int:
         """Hang `drafted` below `node`, which a draft call had started from.
@@ -176,7 +195,7 @@ class DraftTree:
             if [item.token for item in rest[: len(overtaken)]] != overtaken[: len(rest)]:
                 return 0
             rest, node = rest[len(overtaken) :], self._root
-        elif not self._holds(node):
+        elif not self.holds(node):
             return 0
         num_new = 0
         for item in rest:
@@ -192,7 +211,14 @@ class DraftTree:
             node = child
         return num_new
 
-    def _holds(self, node: Node) -> bool:
+    def branch(self, parent: Node, token: int, probability: float) -> Node:
+        """A further child of `parent`, which must have one already."""
+        child = Node(token, parent.position + 1, parent, probability)
+        parent.children.append(child)
+        return child
+
+    def holds(self, node: Node) -> bool:
+        """Whether `node` is the root or hangs below it."""
         current: Node | None = node
         while current is not None:
             if current is self._root:
@@ -207,18 +233,18 @@ class DraftTree:
             num_context: how many tokens of context each run needs (the pool's `n_match`).
         """
         runs: list[Run] = []
-        stack = [self._root]
-        while stack:
-            node = stack.pop(0)
-            for child in node.children:
-                path = [child]
-                while path[-1].children:
-                    path.append(path[-1].children[0])
-                fresh = [item for item in path if item.state is SeedState.PLANNED]
-                if fresh and (node is self._root or child is not node.children[0]):
-                    before = fresh[0].parent or self._root
-                    runs.append(Run(self, tuple(self.tail(before, num_context)), tuple(fresh)))
-                stack.append(child)
+        starts = deque(self._root.children)
+        while starts:
+            path = [starts.popleft()]
+            while path[-1].children:
+                path.append(path[-1].children[0])
+            for node in path:
+                starts.extend(node.children[1:])
+            fresh = tuple(node for node in path if node.state is SeedState.PLANNED)
+            if fresh:
+                before = fresh[0].parent or self._root
+                context = tuple(self.tail(before, num_context))
+                runs.append(Run(self, context, fresh, fresh[0] is not before.children[0]))
         return runs
 
     def tail(self, node: Node, num_tokens: int) -> list[int]:

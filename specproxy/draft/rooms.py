@@ -62,6 +62,16 @@ class Rooms:
         self._touch(room)
         return room
 
+    def best_donor(self, room: Room, tokens: Sequence[int]) -> tuple[Room | None, int]:
+        """The other room that holds the longest beginning of `tokens`, and its length."""
+        others = [
+            (common_prefix(other.tokens, tokens), other)
+            for other in self._rooms
+            if other is not room
+        ]
+        num_shared, donor = max(others, key=lambda item: item[0], default=(0, None))
+        return donor, num_shared
+
     def release(self, room: Room) -> None:
         """The job in `room` ended."""
         room.busy = False

@@ -187,12 +187,21 @@ class Worker:
             # The last token is evaluated even if it is cached: its logits are wanted. A job that
             # only reads leaves it to the draft that follows.
             num_wanted = len(job.tokens) - 1
+            self._share_prefix(context, room, job.tokens)
             num_cached = min(common_prefix(room.tokens, job.tokens), num_wanted)
             if num_cached < len(room.tokens) and (job.num_tokens or num_cached < num_wanted):
                 num_cached = self._roll_back(context, room, num_cached)
             job.pending = job.tokens[num_cached : None if job.num_tokens else num_wanted]
             if not job.pending:
                 self._finish(job)
+
+    def _share_prefix(self, context: Context, room: Room, tokens: list[int]) -> None:
+        """Take over the cells of another room that knows more of `tokens`; nothing is read."""
+        donor, num_shared = self._rooms.best_donor(room, tokens)
+        if donor is not None and num_shared > common_prefix(room.tokens, tokens):
+            self._roll_back(context, room, 0)
+            context.seq_cp(donor.sequence, room.sequence, 0, num_shared)
+            room.tokens[:] = donor.tokens[:num_shared]
 
     def _can_read(self, tokens: list[int]) -> bool:
         if len(tokens) > self._limit:

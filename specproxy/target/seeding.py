@@ -55,7 +55,8 @@ class Seeder:
         n_match: key length of the target's pool.
         seed_slot: the slot that seeds use, and no answer.
         max_tokens: new tokens per seed at most.
-        max_in_flight: seeds on their way at once; the server runs them one after the other.
+        max_in_flight: seeds on their way at once, the server runs them one after the other. One
+            more may follow those that a miss has made void.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class Seeder:
         self._trees: list[DraftTree] = []
         self._clock = PassClock()
         self._wanted = asyncio.Event()
-        self._free = asyncio.Semaphore(max_in_flight)
+        self._flights: dict[Seed, asyncio.Task[None]] = {}
+        self._max_in_flight = max_in_flight
         self.num_failed = 0
 
     def __repr__(self) -> str:
@@ -102,38 +104,35 @@ class Seeder:
 
     async def run(self) -> None:
         """Seed until cancelled."""
-        flights: set[asyncio.Task[None]] = set()
         try:
             while True:
-                await self._free.acquire()
                 await self._wanted.wait()
+                self._wanted.clear()
+                if self._is_crowded():
+                    continue  # a landing wakes us, and so does what is drafted after a miss
                 await asyncio.sleep(self._clock.wait_s(time.monotonic()))
-                seed = await self._next()
-                flight = spawn(self._send(seed), name="seed")
-                flights.add(flight)
-                flight.add_done_callback(flights.discard)
-                flight.add_done_callback(lambda _: self._free.release())
+                seed = self._slot.compose(self._runs(), self._max_tokens)
+                if seed is not None:
+                    self._launch(seed)
         finally:
-            for flight in flights:
+            for flight in self._flights.values():
                 flight.cancel()
 
-    async def _next(self) -> Seed:
-        """The best seed there is, as soon as there is one. Its runs count as sent."""
-        while True:
-            self._wanted.clear()
-            seed = self._slot.compose(self._runs(), self._max_tokens)
-            if seed is not None:
-                self._slot.commit(seed)
-                seed.mark(SeedState.SENT)
-                return seed
-            await self._wanted.wait()
+    def _is_crowded(self) -> bool:
+        """One seed that still matters is on its way, or one more than that in all."""
+        num_live = sum(not seed.void for seed in self._flights)
+        return num_live >= self._max_in_flight or len(self._flights) > self._max_in_flight
 
     def _runs(self) -> list[Run]:
         """Unsent runs of all sessions: every main line first, then every branch."""
         waiting = [tree.unseeded(self.n_match) for tree in self._trees]
-        return [run for runs in waiting for run in runs[:1]] + [
-            run for runs in waiting for run in runs[1:]
-        ]
+        runs = [run for runs in waiting for run in runs]
+        return sorted(runs, key=lambda run: run.branches)
+
+    def _launch(self, seed: Seed) -> None:
+        self._slot.commit(seed)
+        seed.mark(SeedState.SENT)
+        self._flights[seed] = spawn(self._send(seed), name="seed")
 
     async def _send(self, seed: Seed) -> None:
         try:
@@ -141,8 +140,11 @@ class Seeder:
         except TargetError as error:
             self._slot.forget()
             self.num_failed += 1
-            log.debug("seed failed", error=str(error))
+            log.debug("seed failed", reason=str(error))
             await asyncio.sleep(RETRY_S)
             seed.mark(SeedState.PLANNED)
         else:
             seed.mark(SeedState.POOLED)
+        finally:
+            del self._flights[seed]
+            self._wanted.set()
