@@ -34,11 +34,12 @@ class Follower:
         said = text.encode("utf-8", "surrogatepass")
         if not tokens:
             return self._read(said, expected) if said else []
-        told = self._held + b"".join(self._piece(token) for token in tokens)
+        held, new = self._held, b"".join(self._piece(token) for token in tokens)
+        told = held + new
         self._held = told[len(said) :] if told.startswith(said) else b""
-        if len(said) > len(told) and said.endswith(told):
+        if len(said) > len(told) and said.startswith(held) and said.endswith(new):
             # pieces of an incomplete character have no event of their own
-            return [*self._cover(said[: len(said) - len(told)], expected), *tokens]
+            return [*self._cover(said[len(held) : len(said) - len(new)], expected), *tokens]
         return list(tokens)
 
     def _read(self, said: bytes, expected: Sequence[int]) -> list[int]:

@@ -98,11 +98,12 @@ class SeedSlot:
 def _lead(prompt: Sequence[int], run: Run) -> list[int]:
     """What must stand between `prompt` and the run's nodes."""
     context = list(run.context)
-    if run.branches:
+    if run.barred is not None:
         # never the whole key: it would make the branch's token the successor of the key
-        partial = context[1:]
-        before = prompt[-1] if prompt else None
-        return [context[-1], *partial] if context and before == context[0] else partial
+        if not prompt or prompt[-1] != run.barred:
+            return context
+        others = (token for token in (*context, *run.tokens, 0, 1) if token != run.barred)
+        return [next(others), *context]
     for num_shared in range(min(len(context), len(prompt)), 0, -1):
         if list(prompt[-num_shared:]) == context[:num_shared]:
             return context[num_shared:]

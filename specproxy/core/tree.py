@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import dropwhile, takewhile
 
 from specproxy.core.drafted import DraftToken
 
@@ -67,15 +68,18 @@ class Run:
 
     Attributes:
         context: the tokens before the first node, at most the pool's `n_match`.
-        branches: the first node competes with the main line's token in the same place. The pool
-            keeps one next token per key, which must stay the main line's: the seed may lead up
-            to this node only by less than a whole key.
+        branches: the context or the first node holds a branch's first token, which competes
+            with the main line's in the same place. The pool keeps one next token per key, which
+            must stay the main line's: no seed may lead up to that token by its whole key.
+        barred: what stands before `context` in truth; with it the key would be whole, so
+            anything else must stand there. None: the key is not whole anyway.
     """
 
     tree: "DraftTree"
     context: tuple[int, ...]
     nodes: tuple[Node, ...]
     branches: bool = False
+    barred: int | None = None
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -87,9 +91,9 @@ class Run:
 
     @property
     def void(self) -> bool:
-        """The target has contradicted it since."""
+        """The target has passed or contradicted it since: it cannot help any more."""
         last = self.nodes[-1]
-        return last.position > self.tree.root.position and not self.tree.holds(last)
+        return last is self.tree.root or not self.tree.holds(last)
 
     def mark(self, state: SeedState) -> None:
         """All of the run's nodes are in `state` now."""
@@ -152,13 +156,7 @@ class DraftTree:
 
     def _path(self, node: Node) -> list[int]:
         """Tokens from below the root down to `node`; empty for the root itself."""
-        path: list[int] = []
-        current: Node | None = node
-        while current is not None and current is not self._root:
-            path.append(current.token)
-            current = current.parent
-        path.reverse()
-        return path
+        return [one.token for one in reversed(self._lineage(node))]
 
     def advance(self, tokens: Iterable[int]) -> Advance:
         """Follow the target by the `tokens` it emitted."""
@@ -240,12 +238,30 @@ class DraftTree:
                 path.append(path[-1].children[0])
             for node in path:
                 starts.extend(node.children[1:])
-            fresh = tuple(node for node in path if node.state is SeedState.PLANNED)
+            unsent = dropwhile(lambda node: node.state is not SeedState.PLANNED, path)
+            fresh = tuple(takewhile(lambda node: node.state is SeedState.PLANNED, unsent))
             if fresh:
-                before = fresh[0].parent or self._root
-                context = tuple(self.tail(before, num_context))
-                runs.append(Run(self, context, fresh, fresh[0] is not before.children[0]))
+                runs.append(self._run(fresh, num_context))
         return runs
+
+    def _run(self, fresh: tuple[Node, ...], num_context: int) -> Run:
+        before = fresh[0].parent or self._root
+        behind = [fresh[0], *self._lineage(before)][: num_context + 1]
+        if not any(_is_branch(node) for node in behind):
+            return Run(self, tuple(self.tail(before, num_context)), fresh)
+        num_known = num_context if _is_branch(fresh[0]) else num_context + 1
+        known = self.tail(before, num_known)
+        barred = known.pop(0) if len(known) == num_known else None
+        return Run(self, tuple(known), fresh, True, barred)
+
+    def _lineage(self, node: Node) -> list[Node]:
+        """`node` and what it hangs below, nearest first, without the root."""
+        nodes: list[Node] = []
+        current: Node | None = node
+        while current is not None and current is not self._root:
+            nodes.append(current)
+            current = current.parent
+        return nodes
 
     def tail(self, node: Node, num_tokens: int) -> list[int]:
         """The last `num_tokens` tokens up to and including `node`."""
@@ -255,3 +271,8 @@ class DraftTree:
         return (self.tokens[max(0, end - missing) : end] if missing > 0 else []) + path[
             -num_tokens:
         ]
+
+
+def _is_branch(node: Node) -> bool:
+    """Whether `node` is a branch's first."""
+    return node.parent is not None and node.parent.children[0] is not node

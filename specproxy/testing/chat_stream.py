@@ -12,6 +12,7 @@ from specproxy.testing.shapes import (
     Reply,
     finish_reason,
     logprobs,
+    native_final,
     text_of,
     timings,
     usage,
@@ -51,6 +52,8 @@ class ChatStream:
             last = self._chunk({})
             chunks.append({**last, "choices": [], "usage": usage(self._task, result.stats)})
         chunks[-1]["timings"] = timings(result.stats)
+        if self._task.params.verbose:
+            chunks[0]["__verbose"] = native_final(self._reply, self._task, result)
         return chunks
 
     def _deltas(self, *, partial: bool) -> list[Json]:

@@ -36,6 +36,7 @@ class Served:
     passes: PassLoop
     model: str
     entropy: random.Random
+    media_marker: str = "<__media__>"
     num_tasks: int = 0
 
     @property
@@ -206,9 +207,7 @@ def _events(job: Job, task: Task, result: Result, chats: dict[int, ChatStream]) 
         return b"".join(shapes.event(chunk) for chunk in chunks)
     if job.kind == "text":
         return shapes.event(shapes.text_chunk(job.reply, task, result))
-    if isinstance(result, Partial):
-        return shapes.event(shapes.native_partial(job.reply, task, result))
-    return shapes.event(shapes.native_final(job.reply, task, result))
+    return shapes.event(shapes.native(job.reply, task, result))
 
 
 def _final_json(job: Job, task: Task, final: Final) -> Any:

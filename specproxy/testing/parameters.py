@@ -25,6 +25,7 @@ class CompletionParams:
     cache_prompt: bool = True
     return_tokens: bool = False
     timings_per_token: bool = False
+    verbose: bool = False
     num_probs: int = 0
     stop: tuple[str, ...] = ()
     num_choices: int = 1
@@ -50,6 +51,7 @@ def read_params(body: Mapping[str, Any], *, chat: bool = False) -> CompletionPar
         cache_prompt=_flag(body, "cache_prompt", True),
         return_tokens=_flag(body, "return_tokens", False),
         timings_per_token=_flag(body, "timings_per_token", False),
+        verbose=_flag(body, "verbose", False),
         num_probs=int(num_probs),
         stop=tuple(str(word) for word in stop or ()),
         num_choices=int(_number(body, "n", "n_cmpl", default=1)),

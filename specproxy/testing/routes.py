@@ -37,7 +37,7 @@ async def props(request: web.Request, served: Served) -> web.StreamResponse:
             "model_ftype": "scripted",
             "model_path": f"/models/{served.model}.gguf",
             "modalities": {"vision": False, "video": False, "audio": False},
-            "media_marker": "<__media__>",
+            "media_marker": served.media_marker,
             "endpoint_slots": True,
             "endpoint_props": False,
             "endpoint_metrics": True,

@@ -229,13 +229,18 @@ def native_final(reply: Reply, task: Task, final: Final) -> Json:
     return result
 
 
+def native(reply: Reply, task: Task, result: Partial | Final) -> Json:
+    """The server's own shape of a result; `verbose` asks for it beside the OpenAI shape."""
+    if isinstance(result, Final):
+        return native_final(reply, task, result)
+    return native_partial(reply, task, result)
+
+
 def text_chunk(reply: Reply, task: Task, result: Partial | Final) -> Json:
     """One `/v1/completions` object; the final one carries the finish reason and usage."""
-    last = isinstance(result, Final)
     probs = result.probs if isinstance(result, Final) else (result.probs,)
-    shown = [one for one in probs if one is not None]
-    if last and task.params.stream:
-        shown = []
+    hidden = isinstance(result, Final) and task.params.stream
+    shown = [one for one in probs if one is not None and not hidden]
     chunk: Json = {
         "choices": [
             {
@@ -253,6 +258,8 @@ def text_chunk(reply: Reply, task: Task, result: Partial | Final) -> Json:
     if isinstance(result, Final):
         chunk["usage"] = usage(task, result.stats)
     chunk["id"] = reply.id
+    if task.params.verbose:
+        chunk["__verbose"] = native(reply, task, result)
     if result.stats:
         chunk["timings"] = timings(result.stats)
     return chunk
@@ -266,6 +273,7 @@ def chat_final(reply: Reply, task: Task, final: Final) -> Json:
     choice: Json = {"finish_reason": finish_reason(final), "index": task.index, "message": message}
     if final.probs:
         choice["logprobs"] = {"content": logprobs(final.probs, reply.vocabulary)}
+    verbose = {"__verbose": native_final(reply, task, final)} if task.params.verbose else {}
     return {
         "choices": [choice],
         "created": int(time.time()),
@@ -274,6 +282,7 @@ def chat_final(reply: Reply, task: Task, final: Final) -> Json:
         "object": "chat.completion",
         "usage": usage(task, final.stats),
         "id": reply.id,
+        **verbose,
         "timings": timings(final.stats),
     }
 

@@ -9,6 +9,7 @@ Invariant: nothing is left running after the context ends, whatever was still in
 import asyncio
 import json
 import random
+import secrets
 from collections.abc import Collection
 from types import TracebackType
 from typing import Self
@@ -171,7 +172,8 @@ class ScriptedTarget:
         )
         pass_ms, token_ms = self._times
         clock = PassLoop(engine, pass_ms=pass_ms, token_ms=token_ms)
-        return Served(language, clock, model, self._entropy)
+        marker = f"<__media_{secrets.token_hex(8)}__>"  # random, once per process, as there
+        return Served(language, clock, model, self._entropy, marker)
 
     async def _listen(self) -> None:
         assert self._runner is not None

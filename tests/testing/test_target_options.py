@@ -1,5 +1,6 @@
 """The scripted target over HTTP: refusals, options, what it tells and records."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -115,3 +116,35 @@ async def test_info_routes(target: ScriptedTarget, client: aiohttp.ClientSession
         assert (await response.json())["data"][0]["meta"]["n_vocab"] == len(LANGUAGE.vocabulary)
     async with client.get(f"{target.url}/metrics") as response:
         assert "llamacpp:tokens_predicted_total 8" in await response.text()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+async def test_verbose_shows_the_servers_own_result_beside_the_openai_shape(
+    target: ScriptedTarget, client: aiohttp.ClientSession, path: str, stream: bool
+) -> None:
+    body = {**CHAT, "prompt": "Hi", "verbose": True, "stream": stream, "stop": ["sea", "world"]}
+    async with client.post(target.url + path, json=body) as response:
+        text = (await response.read()).decode()
+    blocks = [block.removeprefix("data: ") for block in text.split("\n\n") if block]
+    shown = [json.loads(block).get("__verbose") for block in blocks if block != "[DONE]"]
+    finals = [one for one in shown if one is not None and one["stop"]]
+    assert len(finals) == 1
+    assert finals[0]["stop_type"] == "word"
+    assert finals[0]["generation_settings"]["stop"] == ["sea", "world"]
+    assert finals[0]["generation_settings"]["stream"] is stream
+    partials = [one for one in shown if one is not None and not one["stop"]]
+    assert bool(partials) == (stream and path == "/v1/completions")
+    assert all(len(one["tokens"]) == 1 for one in partials)
+
+
+async def test_every_process_has_its_own_media_marker(
+    target: ScriptedTarget, client: aiohttp.ClientSession
+) -> None:
+    markers = set()
+    for _ in range(2):
+        async with client.get(f"{target.url}/props") as response:
+            markers.add((await response.json())["media_marker"])
+        await target.down()
+        await target.up()
+    assert len(markers) == 2

@@ -1,0 +1,175 @@
+"""The seeder: what is drafted reaches the target's pool, one seed at a time."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from specproxy.core.drafted import DraftToken
+from specproxy.core.tasks import spawn, stop
+from specproxy.core.tree import DraftTree, SeedState
+from specproxy.errors import TargetError
+from specproxy.settings import TargetSettings
+from specproxy.target.client import TargetClient
+from specproxy.target.seeding import Seeder, plant
+from specproxy.testing import CannedAnswer, ScriptedTarget
+
+N_MATCH, SEED_SLOT = 4, 1
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[ScriptedTarget]:
+    async with ScriptedTarget(num_slots=2, n_match=N_MATCH) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(target: ScriptedTarget) -> AsyncIterator[TargetClient]:
+    async with TargetClient(TargetSettings(url=target.url)) as running:
+        yield running
+
+
+@pytest.fixture
+async def seeder(client: TargetClient) -> AsyncIterator[Seeder]:
+    made = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32)
+    task = spawn(made.run(), name="seeder")
+    yield made
+    await stop(task)
+
+
+class Drafts:
+    """A tree that grows by tokens which all differ."""
+
+    def __init__(self, first: int = 20) -> None:
+        self._tokens: Iterator[int] = itertools.count(first)
+        self.tree = DraftTree(list(itertools.islice(self._tokens, 6)))
+
+    def grow(self, count: int) -> None:
+        more = [DraftToken(token) for token in itertools.islice(self._tokens, count)]
+        self.tree.extend(self.tree.tip, more)
+
+    @property
+    def states(self) -> set[SeedState]:
+        return {node.state for node in self.tree.main_line()}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_plant_reads_a_prompt_in_the_seed_slot(
+    target: ScriptedTarget, client: TargetClient
+) -> None:
+    await plant(client, range(20, 28), seed_slot=SEED_SLOT)
+    assert target.pool is not None
+    assert target.pool.get([20, 21, 22, 23]) == 24
+    (request,) = target.received("/completion")
+    assert (request.json["id_slot"], request.json["n_predict"]) == (SEED_SLOT, 1)
+    target.faults.answer = CannedAnswer(400, b"{}")
+    with pytest.raises(TargetError):
+        await plant(client, [20], seed_slot=SEED_SLOT)
+
+
+async def test_what_is_drafted_is_pooled(target: ScriptedTarget, seeder: Seeder) -> None:
+    drafts = Drafts()
+    with seeder.serving(drafts.tree):
+        drafts.grow(5)
+        seeder.wake()
+        await until(lambda: drafts.states == {SeedState.POOLED})
+    assert drafts.tree.num_seeded == 5
+    assert target.pool is not None
+    context = drafts.tree.tokens
+    expected = [node.token for node in drafts.tree.main_line()]
+    assert target.pool.draft(0, context[:-1], context[-1]) == expected
+
+
+async def test_one_seed_flies_and_what_comes_meanwhile_rides_in_the_next(
+    target: ScriptedTarget, seeder: Seeder
+) -> None:
+    one, other = Drafts(), Drafts(first=120)
+    target.clock.hold()
+    with seeder.serving(one.tree), seeder.serving(other.tree):
+        one.grow(2)
+        seeder.wake()
+        await target.wait_for("/completion")
+        for drafts in (one, other, one, other):
+            drafts.grow(2)
+            seeder.wake()
+            await asyncio.sleep(0.01)
+        assert len(target.received("/completion")) == 1
+        target.clock.go()
+        await until(lambda: one.states == other.states == {SeedState.POOLED})
+    assert len(target.received("/completion")) == 2
+
+
+async def test_the_slots_prefix_is_not_read_again(target: ScriptedTarget, seeder: Seeder) -> None:
+    drafts = Drafts()
+    with seeder.serving(drafts.tree):
+        for _ in range(4):
+            drafts.grow(3)
+            seeder.wake()
+            await until(lambda: drafts.states == {SeedState.POOLED})
+    assert [sum(one.prompted.values()) for one in target.passes] == [7, 3, 3, 3]
+
+
+async def test_a_failed_seed_is_sent_again(target: ScriptedTarget, seeder: Seeder) -> None:
+    drafts = Drafts()
+    target.faults.answer = CannedAnswer(500, b"{}")
+    target.faults.remaining = 1
+    with seeder.serving(drafts.tree):
+        drafts.grow(3)
+        seeder.wake()
+        await until(lambda: drafts.states == {SeedState.POOLED})
+    assert seeder.num_failed == 1
+    assert len(target.received("/completion")) == 2
+
+
+async def test_a_void_seed_does_not_block_the_next(target: ScriptedTarget, seeder: Seeder) -> None:
+    drafts = Drafts()
+    target.clock.hold()
+    with seeder.serving(drafts.tree):
+        drafts.grow(3)
+        seeder.wake()
+        await target.wait_for("/completion")
+        drafts.tree.advance([10])  # a miss
+        drafts.grow(3)
+        seeder.wake()
+        await target.wait_for("/completion", 2)
+        target.clock.go()
+        await until(lambda: drafts.states == {SeedState.POOLED})
+
+
+async def test_nothing_is_sent_for_an_answer_that_has_ended(
+    target: ScriptedTarget, seeder: Seeder
+) -> None:
+    drafts = Drafts()
+    with seeder.serving(drafts.tree):
+        drafts.grow(3)
+    seeder.wake()
+    later = Drafts(first=120)
+    with seeder.serving(later.tree):
+        later.grow(1)
+        seeder.wake()
+        await until(lambda: later.states == {SeedState.POOLED})
+    assert drafts.states == {SeedState.PLANNED}
+    assert len(target.received("/completion")) == 1
+
+
+async def test_the_end_of_the_seeder_ends_its_flights(
+    target: ScriptedTarget, client: TargetClient
+) -> None:
+    seeder = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32)
+    task = spawn(seeder.run(), name="seeder")
+    drafts = Drafts()
+    target.clock.hold()
+    with seeder.serving(drafts.tree):
+        drafts.grow(3)
+        seeder.wake()
+        await target.wait_for("/completion")
+        await stop(task)
+        target.clock.go()
+        await until(lambda: not target.engine.has_work)
+    assert not [one for one in asyncio.all_tasks() if one.get_name() == "seed"]

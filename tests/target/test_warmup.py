@@ -1,0 +1,60 @@
+"""Warm lengths: only where a new length is dear, each once, only when idle."""
+
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from specproxy.settings import TargetSettings
+from specproxy.target.client import TargetClient
+from specproxy.target.warmup import Warmer
+from specproxy.testing import ScriptedTarget
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[ScriptedTarget]:
+    async with ScriptedTarget(num_slots=2) as running:
+        yield running
+
+
+@pytest.fixture
+async def warmer(target: ScriptedTarget) -> AsyncIterator[Warmer]:
+    async with TargetClient(TargetSettings(url=target.url)) as client:
+        yield Warmer(
+            client,
+            seed_slot=1,
+            num_vocab=len(target.language.vocabulary),
+            rng=random.Random(0),
+        )
+
+
+@pytest.mark.parametrize(("new_length_ms", "pays"), [(200.0, True), (0.0, False)])
+async def test_it_pays_where_a_new_length_is_dear(
+    target: ScriptedTarget, warmer: Warmer, new_length_ms: float, pays: bool
+) -> None:
+    await warmer.run(3)
+    target.clock.pass_ms = 40.0
+    target.clock.new_length_ms = new_length_ms
+    assert await warmer.pays(16) is pays
+
+
+async def test_every_length_is_run_once_in_the_given_order(
+    target: ScriptedTarget, warmer: Warmer
+) -> None:
+    async def idle() -> None:
+        pass
+
+    await warmer.warm([5, 2, 9], idle)
+    assert [one.num_tokens for one in target.passes] == [5, 2, 9]
+    assert all(set(one.prompted) == {1} for one in target.passes)
+    assert warmer.num_warmed == 3
+
+
+async def test_it_waits_until_nothing_runs(target: ScriptedTarget, warmer: Warmer) -> None:
+    asked: list[int] = []
+
+    async def idle() -> None:
+        asked.append(len(target.passes))
+
+    await warmer.warm([2, 3, 4], idle)
+    assert asked == [0, 1, 2]
