@@ -122,9 +122,10 @@ class Route:
             )
         try:
             vocabulary = self.drafter.vocabulary
-            await check_family(
+            num_shared = await check_family(
                 vocabulary, self._tokens, draft_name=vocabulary.name, target_name=facts.model
             )
+            self.drafter.limit_vocabulary(num_shared)
         except DraftError as error:
             return self._settle(Mode.PASSTHROUGH, str(error))
         n_match = await self._probe(facts)
@@ -132,7 +133,7 @@ class Route:
             return self._settle(
                 Mode.PASSTHROUGH,
                 "the target's n-gram pool takes no seeds: start it with --spec-type ngram-mod"
-                " --spec-ngram-mod-n-match 6 --spec-ngram-mod-n-min 1 --spec-ngram-mod-n-max 16",
+                " --spec-ngram-mod-n-match 6 --spec-ngram-mod-n-min 1 --spec-ngram-mod-n-max 12",
             )
         self._leases = SlotLeases(facts.num_slots - 1)
         self._seeder = Seeder(

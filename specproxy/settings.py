@@ -88,9 +88,9 @@ class SeedingSettings(Section):
     block_tokens: int = Field(4, ge=1, le=64)
     lookahead_tokens: int = Field(40, ge=1, le=256)
     branch_tokens: int = Field(6, ge=0, le=64)
-    max_seed_tokens: int = Field(32, ge=4, le=512)
+    max_seed_tokens: int = Field(24, ge=4, le=512)
     warm: Literal["auto", "always", "never"] = "auto"
-    warm_tokens: int = Field(48, ge=1, le=512)
+    warm_tokens: int = Field(40, ge=1, le=512)
 
 
 class LogSettings(Section):
@@ -160,7 +160,8 @@ def load(path: Path | None = None, **overrides: Any) -> Settings:
     except ValidationError as error:
         raise ConfigError(_explain(error), remedy=_where(path)) from error
     except (SettingsError, YAMLError, TypeError, ValueError) as error:
-        raise ConfigError(f"The settings cannot be read: {error}.", remedy=_where(path)) from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"The settings cannot be read: {reason}.", remedy=_where(path)) from error
     return _checked(settings)
 
 

@@ -52,7 +52,7 @@ class PoolOptions:
     context_tokens: int = 8192
     n_match: int = 6
     n_min: int = 1
-    n_max: int = 16
+    n_max: int = 12
     draft_tokens: int = 16
     extra_args: tuple[str, ...] = ()
 

@@ -13,7 +13,7 @@ import structlog
 from aiohttp import web
 
 from specproxy.admission import Admission, admit, with_slot
-from specproxy.errors import TargetBroken
+from specproxy.errors import TargetBroken, TargetError
 from specproxy.route import Mode
 from specproxy.server.context import METRICS, ROUTE, shares_key
 from specproxy.server.headers import for_target
@@ -48,11 +48,11 @@ async def generate(request: web.Request) -> web.StreamResponse:
     body = _parsed(raw)
     admission = admit(kind, body) if kind is not None and body is not None else None
     if admission is None or not route.speculates:
-        return await passthrough(request, raw)
+        return await _unspeculated(request, raw)
     answer = _Answer(request, raw, admission)
     async with route.lease(admission.transcript) as slot, route.session(admission) as session:
         if slot is None or session is None:
-            return await passthrough(request, raw)
+            return await _unspeculated(request, raw)
         try:
             if admission.streamed:
                 return await answer.stream(slot, session)
@@ -61,7 +61,22 @@ async def generate(request: web.Request) -> web.StreamResponse:
             log.info("asking again without a stream", reason=str(error))
         finally:
             answer.account(session)
-    return await passthrough(request, raw)
+    return await _unspeculated(request, raw)
+
+
+async def _unspeculated(request: web.Request, raw: bytes) -> web.StreamResponse:
+    """Leave the request to the target alone, and count it."""
+    outcome = "cancelled"
+    try:
+        response = await passthrough(request, raw)
+        outcome = "finished" if response.status < 400 else "refused"
+        return response
+    except TargetError:
+        outcome = "broken"
+        raise
+    finally:
+        requests = request.app[METRICS].requests
+        requests.labels(request.app[ROUTE].name, Mode.PASSTHROUGH.value, outcome).inc()
 
 
 class _Answer:

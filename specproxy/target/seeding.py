@@ -66,7 +66,7 @@ class Seeder:
         n_match: int,
         seed_slot: int,
         max_tokens: int,
-        max_in_flight: int = 1,
+        max_in_flight: int = 2,
     ) -> None:
         self.n_match = n_match
         self._client = client

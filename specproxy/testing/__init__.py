@@ -4,6 +4,7 @@ from specproxy.testing.drafter import ScriptedDrafter
 from specproxy.testing.faults import Break, CannedAnswer, Faults, ReceivedRequest, StreamFault
 from specproxy.testing.language import Language, SamplingParams, generate
 from specproxy.testing.ngram_pool import NgramPool
+from specproxy.testing.polling import until
 from specproxy.testing.target import ScriptedTarget
 from specproxy.testing.vocabulary import ToyVocabulary
 
@@ -20,4 +21,5 @@ __all__ = [
     "StreamFault",
     "ToyVocabulary",
     "generate",
+    "until",
 ]

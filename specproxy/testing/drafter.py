@@ -105,6 +105,7 @@ class ScriptedDrafter:
     Attributes:
         calls: (tokens, num_tokens) of every `draft` call.
         num_open: sequences opened and not closed.
+        num_tokens_allowed: what `limit_vocabulary` was told; not enforced.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class ScriptedDrafter:
         self.fail_after_calls = fail_after_calls
         self.calls: list[tuple[list[int], int]] = []
         self.num_open = 0
+        self.num_tokens_allowed = len(self.language.vocabulary)
         self._dead = False
 
     @property
@@ -134,6 +136,9 @@ class ScriptedDrafter:
     def kill(self) -> None:
         """The model is gone: every call, running ones too, raises DraftUnavailable."""
         self._dead = True
+
+    def limit_vocabulary(self, num_tokens: int) -> None:
+        self.num_tokens_allowed = num_tokens
 
     def open(self) -> "ScriptedSequence":
         self.check()

@@ -10,7 +10,7 @@ import pytest
 from specproxy.errors import TargetBroken, TargetError, TargetUnreachable
 from specproxy.settings import TargetSettings
 from specproxy.target.client import TargetClient
-from specproxy.testing import Break, CannedAnswer, ScriptedTarget, StreamFault
+from specproxy.testing import Break, CannedAnswer, ScriptedTarget, StreamFault, until
 
 BODY = b'{"prompt":"Hi","temperature":0,"n_predict":6,"stream":true}'
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -46,7 +46,7 @@ async def raw_server(handle: Handler) -> AsyncIterator[str]:
 
     server = await asyncio.start_server(closing, "127.0.0.1")
     async with server:
-        yield "http://127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 async def test_json_and_its_errors(target: ScriptedTarget) -> None:
@@ -120,7 +120,7 @@ async def test_a_body_that_is_not_whole(body: bytes) -> None:
         await writer.drain()
 
     async with raw_server(handle) as url, connected(url) as client:
-        with pytest.raises(TargetBroken):
+        with pytest.raises((TargetBroken, TargetUnreachable)):
             await read(client)
 
 
@@ -165,15 +165,14 @@ async def test_a_streamed_body_is_never_sent_twice() -> None:
 
 
 async def test_leaving_an_answer_stops_it(target: ScriptedTarget) -> None:
-    target.clock.hold()
+    body = b'{"prompt":"Hi","n_predict":2000,"ignore_eos":true,"stream":true}'
+    target.clock.pass_ms = 2.0
     async with connected(target.url) as client:
-        async with client.request("POST", "/completion", data=BODY) as response:
-            assert response.status == 200
-        target.clock.go()
-        async with asyncio.timeout(5):
-            while target.engine.has_work:
-                await asyncio.sleep(0.001)
-    assert not target.passes or target.passes[-1].num_tokens <= 3
+        async with client.request("POST", "/completion", data=body) as response:
+            async for _ in client.chunks(response):
+                break
+        await until(lambda: not target.engine.has_work)
+    assert len(target.passes) < 500
 
 
 async def test_the_key_goes_to_the_target_whatever_the_client_sent() -> None:
@@ -189,12 +188,11 @@ async def test_the_key_goes_to_the_target_whatever_the_client_sent() -> None:
 
 async def test_paths_keep_their_encoding_and_bases_their_path(target: ScriptedTarget) -> None:
     path = "/echo/a%2Fb%20c?x=%26&y=a+b&z="
-    async with connected(target.url) as client:
-        async with client.request("GET", path) as response:
-            assert response.headers["X-Echo-Path"] == path
-    async with connected(f"{target.url}/echo/base/") as client:
-        async with client.request("GET", "/v1") as response:
-            assert response.headers["X-Echo-Path"] == "/echo/base/v1"
+    async with connected(target.url) as client, client.request("GET", path) as response:
+        assert response.headers["X-Echo-Path"] == path
+    base = f"{target.url}/echo/base/"
+    async with connected(base) as client, client.request("GET", "/v1") as response:
+        assert response.headers["X-Echo-Path"] == "/echo/base/v1"
 
 
 async def test_redirects_and_cookies_are_the_clients_business(target: ScriptedTarget) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -13,7 +13,7 @@ from specproxy.errors import TargetError
 from specproxy.settings import TargetSettings
 from specproxy.target.client import TargetClient
 from specproxy.target.seeding import Seeder, plant
-from specproxy.testing import CannedAnswer, ScriptedTarget
+from specproxy.testing import CannedAnswer, ScriptedTarget, until
 
 N_MATCH, SEED_SLOT = 4, 1
 
@@ -52,12 +52,6 @@ class Drafts:
     @property
     def states(self) -> set[SeedState]:
         return {node.state for node in self.tree.main_line()}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def test_plant_reads_a_prompt_in_the_seed_slot(
