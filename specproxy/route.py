@@ -52,6 +52,7 @@ class Route:
         drafter: None leaves every answer to the target alone.
 
     Attributes:
+        poll_s: how often the target is looked at.
         mode, reason: what it does with answers now, and why.
         ready: set while nothing is left to learn, lengths warmed where that pays.
         counts, acceptance: of all answers so far.
@@ -74,6 +75,7 @@ class Route:
         self.mode = Mode.STARTING
         self.reason = "the target has not been looked at yet"
         self.ready = asyncio.Event()
+        self.poll_s = POLL_S
         self._settings = settings
         self._window = Window(
             block_tokens=settings.block_tokens,
@@ -107,7 +109,10 @@ class Route:
                 await self._watch(facts)
             except TargetError as error:
                 self._settle(Mode.STARTING, str(error))
-                await asyncio.sleep(POLL_S)
+            except Exception as error:
+                log.exception("the target could not be looked at", route=self.name)
+                self._settle(Mode.STARTING, f"looking at the target failed: {error!r}")
+            await asyncio.sleep(self.poll_s)
 
     async def _learn(self, facts: TargetFacts) -> None:
         """Find out what this life of the target allows, and settle on a mode."""
@@ -170,7 +175,7 @@ class Route:
             ]
         try:
             while True:
-                await asyncio.sleep(POLL_S)
+                await asyncio.sleep(self.poll_s)
                 if await read_facts(self.client) != facts:
                     return self._settle(Mode.STARTING, "the target was restarted")
         finally:

@@ -56,6 +56,7 @@ class Session:
         self._tree: DraftTree | None = None
         self._sequences: list[DraftSequence] = []
         self._changed = asyncio.Event()
+        self._deaf = False
 
     def __repr__(self) -> str:
         return f"<Session {self._tree!r}>"
@@ -128,13 +129,20 @@ class Session:
         changed.set()
 
     def hear(self, delta: Delta) -> None:
-        """The target said something more."""
-        self._seeder.passed()
-        if self._tree is None:
-            self._early += self._follower.follow(delta.text, delta.tokens, ())
-        else:
-            expected = [node.token for node in self._tree.main_line()]
-            self._advance(self._tree, self._follower.follow(delta.text, delta.tokens, expected))
+        """The target said something more. Never raises: the answer is being relayed."""
+        if self._deaf:
+            return
+        try:
+            self._seeder.passed()
+            if self._tree is None:
+                self._early += self._follower.follow(delta.text, delta.tokens, ())
+            else:
+                expected = [node.token for node in self._tree.main_line()]
+                tokens = self._follower.follow(delta.text, delta.tokens, expected)
+                self._advance(self._tree, tokens)
+        except Exception:
+            self._deaf = True
+            log.exception("the answer could not be followed any more")
 
     def _advance(self, tree: DraftTree, tokens: Sequence[int]) -> None:
         advance = tree.advance(tokens)

@@ -92,7 +92,7 @@ class _Answer:
 
     def _upstream(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         headers = for_target(self._request.headers, credentials=shares_key(self._request))
-        headers.pop("Accept-Encoding", None)  # the proxy reads along
+        headers["Accept-Encoding"] = "identity"  # the proxy reads along
         return self._client.request(
             "POST", self._request.rel_url.raw_path_qs, headers=headers, data=body
         )
@@ -120,7 +120,7 @@ class _Answer:
                 await response.write(error_event(error))
                 abort(self._request)
                 return response
-            if self._admission.kind != "native" and not listener.done:
+            if self._admission.kind != "native" and not (listener.done or listener.failed):
                 await response.write(b"data: [DONE]\n\n")
             self._outcome = "finished"
             await response.write_eof()
@@ -149,6 +149,9 @@ class _Answer:
                 result, status = error.body, error.status
             except TargetBroken:
                 self._outcome = "broken"
+                raise
+            except NotAssembled:
+                self._outcome = "asked_again"
                 raise
         self._outcome = "finished" if status == 200 else "refused"
         headers = {
@@ -190,9 +193,16 @@ def _is_stream(upstream: aiohttp.ClientResponse) -> bool:
 
 
 def _parsed(raw: bytes) -> Json | None:
-    """The request's JSON object; None for anything else, which the target shall judge."""
+    """The request's JSON object; None for anything else, which the target shall judge.
+
+    Strict as the target is: UTF-8 without a byte order mark, no NaN.
+    """
     try:
-        body = json.loads(raw)
+        body = json.loads(raw.decode(), parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

@@ -11,7 +11,6 @@ _REQUEST = frozenset(
         "accept-language",
         "anthropic-beta",
         "anthropic-version",
-        "content-encoding",
         "content-type",
         "if-none-match",
         "range",
@@ -41,14 +40,15 @@ _RESPONSE = frozenset(
 _RESPONSE_PREFIX = "access-control-"
 
 
-def for_target(headers: Mapping[str, str], *, credentials: bool) -> dict[str, str]:
-    """The client's headers that the target may see.
+def for_target(headers: Mapping[str, str], *, credentials: bool) -> CIMultiDict[str]:
+    """The client's headers that the target may see. The body goes without its encoding, since
+    the proxy has undone that.
 
     Args:
         credentials: the client's own key is meant for the target, since the proxy has none.
     """
     allowed = _REQUEST | _CLIENT_CREDENTIALS if credentials else _REQUEST
-    return {name: value for name, value in headers.items() if name.lower() in allowed}
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() in allowed)
 
 
 def for_client(headers: Mapping[str, str]) -> CIMultiDict[str]:

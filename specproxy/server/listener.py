@@ -12,6 +12,7 @@ class Listener:
 
     Attributes:
         finished: the target said why the generation ended.
+        failed: it said so with an error.
         done: the stream's `[DONE]` came.
         timings: the target's own counts, as it sent them last.
         first_text_s: from the start to the first text, seconds; None before it.
@@ -19,6 +20,7 @@ class Listener:
 
     def __init__(self, kind: Kind, session: Session, assembler: Assembler | None = None) -> None:
         self.finished = False
+        self.failed = False
         self.done = False
         self.timings: Json = {}
         self.first_text_s: float | None = None
@@ -47,5 +49,6 @@ class Listener:
                 self.first_text_s = time.monotonic() - self._started
             self.timings = delta.timings or self.timings
             self.finished = self.finished or delta.finished
+            self.failed = self.failed or "error" in body
             if not delta.finished:
                 self._session.hear(delta)

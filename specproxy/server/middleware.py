@@ -45,7 +45,9 @@ async def keys(request: web.Request, handler: Handler) -> web.StreamResponse:
         given = request.headers.get("x-api-key") or request.headers.get(
             "Authorization", ""
         ).removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), wanted.get_secret_value().encode()):
+        if not hmac.compare_digest(
+            given.encode("utf-8", "surrogateescape"), wanted.get_secret_value().encode()
+        ):
             return error_reply(
                 401,
                 "The API key is missing or wrong: send specproxy's listen.api_key as"
@@ -56,5 +58,7 @@ async def keys(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def _is_open(request: web.Request) -> bool:
-    """llama-server, too, answers its health route without a key."""
+    """llama-server, too, answers its health route and what browsers ask first without a key."""
+    if request.method == "OPTIONS":
+        return True
     return request.method in ("GET", "HEAD") and request.path in ("/health", "/v1/health")

@@ -26,7 +26,7 @@ async def passthrough(request: web.Request, raw: bytes | None = None) -> web.Str
     data: bytes | AsyncIterator[bytes] | None = raw
     if raw is None and request.can_read_body:
         data = request.content.iter_any()
-        if request.content_length is not None:
+        if request.content_length is not None and hdrs.CONTENT_ENCODING not in request.headers:
             headers[hdrs.CONTENT_LENGTH] = str(request.content_length)
     async with client.request(
         request.method, request.rel_url.raw_path_qs, headers=headers, data=data

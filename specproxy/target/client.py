@@ -17,7 +17,7 @@ from yarl import URL
 from specproxy.errors import TargetBroken, TargetError, TargetUnreachable
 from specproxy.settings import TargetSettings
 
-JSON_HEADERS = {"Content-Type": "application/json"}
+JSON_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 
 
 class TargetClient:
@@ -46,7 +46,7 @@ class TargetClient:
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=[traces],
-            skip_auto_headers=("User-Agent",),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
         )
         return self
 
@@ -158,8 +158,7 @@ class TargetClient:
             TargetError: a status other than 200, or no JSON.
         """
         data = None if body is None else json.dumps(body).encode()
-        headers = JSON_HEADERS if data is not None else {}
-        async with self.request(method, path, headers=headers, data=data) as response:
+        async with self.request(method, path, headers=JSON_HEADERS, data=data) as response:
             text = b"".join([chunk async for chunk in self.chunks(response)])
             if response.status != 200:
                 raise TargetError(

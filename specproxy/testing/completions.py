@@ -123,7 +123,7 @@ def read_json(data: bytes) -> dict[str, Any]:
     """
     try:
         body = json.loads(data)
-    except ValueError as cause:
+    except (ValueError, RecursionError) as cause:
         message = f"[json.exception.parse_error.101] parse error: {cause}"
         raise BadRequest(message, status=500) from cause
     if not isinstance(body, dict):

@@ -24,8 +24,8 @@ from specproxy.testing.polling import until
 from specproxy.testing.target import ScriptedTarget
 
 PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions", "native": "/completion"}
-VARYING = frozenset({"id", "created", "timings", "id_slot"})
-"""Keys whose values differ between two answers of one server, too."""
+VARYING = frozenset({"id", "created", "timings", "id_slot", "cached_tokens", "tokens_cached"})
+"""Keys whose values differ between two answers of one server, too: by time, slot and cache."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ async def proxied(
     has_draft: bool = True,
     ready: bool = True,
     pass_ms: float = 0.0,
+    poll_s: float = 2.0,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     **flags: Any,
 ) -> AsyncIterator[Rig]:
@@ -148,7 +149,9 @@ async def proxied(
         }
         for name, section in (settings or {}).items():
             sections[name] = {**sections.get(name, {}), **section}
-        server = await stack.enter_async_context(Server(load(None, **sections), drafter))
+        server = Server(load(None, **sections), drafter)
+        server.route.poll_s = poll_s
+        await stack.enter_async_context(server)
         client = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
         if ready:
             await until(server.route.ready.is_set)

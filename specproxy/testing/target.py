@@ -193,6 +193,8 @@ class ScriptedTarget:
         response.headers["Access-Control-Allow-Origin"] = request.headers.get("Origin", "")
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if self._site is None and request.transport is not None:
+            request.transport.abort()  # a connection that had not been taken when it went down
         received = await _receive(request)
         async with self._arrived:
             self.requests.append(received)
@@ -236,12 +238,12 @@ async def _receive(request: web.Request) -> ReceivedRequest:
     body = await request.read()
     try:
         parsed = json.loads(body) if body else None
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
     return ReceivedRequest(
         method=request.method,
         path=request.path,
-        query=request.query_string,
+        query=request.rel_url.raw_query_string,
         headers=request.headers.copy(),
         body=body,
         json=parsed,

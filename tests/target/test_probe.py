@@ -24,14 +24,15 @@ async def probed(target: ScriptedTarget, seed: int = 0) -> PoolFacts:
 
 @pytest.mark.parametrize("n_match", [1, 2, 4, 6, 16])
 async def test_the_key_length_is_found(n_match: int) -> None:
-    async with ScriptedTarget(n_match=n_match) as target:
-        facts = await probed(target)
-    assert facts.takes_seeds
-    assert facts.n_match == n_match
-    assert facts.num_accepted > 0
+    for seed in range(8):  # the toy language is full of cut characters
+        async with ScriptedTarget(n_match=n_match) as target:
+            facts = await probed(target, seed)
+        assert facts.takes_seeds
+        assert facts.n_match == n_match
+        assert facts.num_accepted > 0
 
 
-@pytest.mark.parametrize("flags", [{"has_ngram_pool": False}, {"n_min": 48}, {"n_match": 24}])
+@pytest.mark.parametrize("flags", [{"has_ngram_pool": False}, {"n_min": 48}, {"n_match": 32}])
 async def test_no_pool_or_one_that_wants_long_chains(flags: dict[str, Any]) -> None:
     async with ScriptedTarget(**flags) as target:
         facts = await probed(target)

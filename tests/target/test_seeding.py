@@ -32,7 +32,7 @@ async def client(target: ScriptedTarget) -> AsyncIterator[TargetClient]:
 
 @pytest.fixture
 async def seeder(client: TargetClient) -> AsyncIterator[Seeder]:
-    made = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32)
+    made = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32, max_in_flight=1)
     task = spawn(made.run(), name="seeder")
     yield made
     await stop(task)
@@ -155,7 +155,7 @@ async def test_nothing_is_sent_for_an_answer_that_has_ended(
 async def test_the_end_of_the_seeder_ends_its_flights(
     target: ScriptedTarget, client: TargetClient
 ) -> None:
-    seeder = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32)
+    seeder = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32, max_in_flight=1)
     task = spawn(seeder.run(), name="seeder")
     drafts = Drafts()
     target.clock.hold()

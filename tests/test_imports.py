@@ -1,0 +1,85 @@
+"""The direction of imports is the design: what is below knows nothing of what is above."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "specproxy"
+RANKS = {
+    "errors": 0,
+    "progress": 1,
+    "settings": 1,
+    "core": 1,
+    "logs": 2,
+    "llama": 2,
+    "draft": 3,
+    "target": 3,
+    "pool": 3,
+    "coordinator": 3,
+    "admission": 4,
+    "session": 4,
+    "route": 5,
+    "server": 6,
+    "serve": 7,
+    "bench": 8,
+    "testing": 8,
+    "demo": 9,
+    "cli": 10,
+}
+"""A module imports from lower ranks only; equal ranks do not know each other."""
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def unit_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports_of(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import"
+            yield node.module or ""
+
+
+def imported_units(file: Path) -> set[str]:
+    parts = [name.split(".") for name in imports_of(file)]
+    return {part[1] for part in parts if part[0] == "specproxy" and len(part) > 1}
+
+
+def test_every_unit_has_its_rank() -> None:
+    units = {unit_of(file) for file in FILES} - {"__init__", "__main__"}
+    assert units <= set(RANKS)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_imports_point_downwards(file: Path) -> None:
+    unit = unit_of(file)
+    if unit == "__init__":
+        assert not imported_units(file)
+        return
+    upwards = {one for one in imported_units(file) - {unit} if RANKS[one] >= RANKS[unit]}
+    assert not upwards
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_foreign_libraries_have_their_places(file: Path) -> None:
+    names = {name.split(".")[0] for name in imports_of(file)}
+    if unit_of(file) != "llama":
+        assert "llama_cpp" not in names
+    if unit_of(file) in ("core", "errors"):
+        assert names <= {*sys.stdlib_module_names, "numpy", "specproxy"}
+    if unit_of(file) == "core":
+        assert not names & {"time", "socket", "threading", "subprocess", "random"}
+    if unit_of(file) != "testing":
+        assert "testing" not in imported_units(file)
+
+
+def test_draft_and_target_do_not_know_each_other() -> None:
+    for file in FILES:
+        if unit_of(file) in ("draft", "target"):
+            assert not imported_units(file) & ({"draft", "target"} - {unit_of(file)})
