@@ -119,9 +119,11 @@ class Session:
             yield sequence
 
     def _grew(self, num_tokens: int) -> None:
-        self._counts.num_drafted += num_tokens
-        self._seeder.wake()
-        self._moved()
+        """The tree has `num_tokens` more; with none, whoever waits goes on waiting."""
+        if num_tokens:
+            self._counts.num_drafted += num_tokens
+            self._seeder.wake()
+            self._moved()
 
     def _moved(self) -> None:
         """Wake every lane that waits for a change since it last looked."""

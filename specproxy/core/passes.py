@@ -9,6 +9,8 @@ from collections import deque
 
 BURST = 0.3
 """Arrivals closer than this share of a pass belong to the same one."""
+MIN_GAP_S = 0.005
+"""So do arrivals closer than this, however short a pass may seem."""
 DUE = 0.7
 """The share of a pass after which a seed leaves."""
 
@@ -35,11 +37,14 @@ class PassClock:
 
     def heard(self, now_s: float) -> None:
         """Output of the target has arrived."""
-        if self._last_heard is None or now_s - self._last_heard > BURST * self.period_s:
+        if self._last_heard is None or self._is_new_pass(now_s - self._last_heard):
             if self._last_end is not None:
                 self._periods.append(now_s - self._last_end)
             self._last_end = now_s
         self._last_heard = now_s
+
+    def _is_new_pass(self, gap_s: float) -> bool:
+        return gap_s > max(MIN_GAP_S, BURST * self.period_s)
 
     def quiet(self) -> None:
         """No answer is running; the next arrival ends no pass that began with the last."""
