@@ -41,7 +41,7 @@ def admit(kind: Kind, body: Mapping[str, Any]) -> Admission | None:
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages or _has_media(messages):
             return None
-        transcript = "\n".join(json.dumps(message) for message in messages)
+        transcript = "\n".join(map(_said, messages))
     else:
         prompt = single_prompt(body.get("prompt"))
         if prompt is None:
@@ -69,6 +69,13 @@ def with_slot(raw: bytes, slot: int) -> bytes:
     start = raw.index(b"{") + 1
     separator = b"" if raw[start:].lstrip().startswith(b"}") else b","
     return raw[:start] + b'"id_slot":%d' % slot + separator + raw[start:]
+
+
+def _said(message: object) -> str:
+    """A message as a line of the transcript, with as little framing as may be."""
+    if isinstance(message, dict) and isinstance(message.get("content"), str):
+        return f"{message.get('role')}: {message['content']}"
+    return json.dumps(message)
 
 
 def _is_single(body: Mapping[str, Any]) -> bool:

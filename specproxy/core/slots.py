@@ -88,7 +88,14 @@ class SlotLeases:
             lease.on_granted()
 
 
-def _fitness(slot: _Slot, transcript: str) -> tuple[int, int]:
-    """Longest shared beginning first, if it is most of what the slot holds; then oldest use."""
+def _fitness(slot: _Slot, transcript: str) -> tuple[int, bool, int, int]:
+    """The slot whose conversation goes on; else an unused one, so that no other conversation
+    loses its cache; else the one with the most of this beginning; else the oldest use."""
+    goes_on = bool(slot.transcript) and transcript.startswith(slot.transcript)
     shared = len(commonprefix([slot.transcript, transcript]))  # noqa: RUF071 (texts, not paths)
-    return (shared if 2 * shared > len(slot.transcript) else 0, -slot.last_used)
+    return (
+        len(slot.transcript) if goes_on else 0,
+        not slot.transcript,
+        shared if 2 * shared > len(slot.transcript) else 0,
+        -slot.last_used,
+    )
