@@ -67,6 +67,8 @@ class TargetSettings(Section):
         url = URL(value)
         if url.scheme not in ("http", "https") or not url.host:
             raise ValueError("must look like http://host:port")
+        if url.path.rstrip("/").endswith("/v1"):
+            raise ValueError("leave out /v1: llama-server's own routes are needed too")
         return value.rstrip("/")
 
 
@@ -198,7 +200,8 @@ def _explain(error: ValidationError) -> str:
     lines = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
-        text = "no such key" if item["type"] == "extra_forbidden" else item["msg"]
+        text = item["msg"].removeprefix("Value error, ")
+        text = "no such key" if item["type"] == "extra_forbidden" else text
         lines.append(f"{key}: {text}.")
     return "Settings: " + " ".join(lines)
 

@@ -43,6 +43,7 @@ def test_arguments_over_environment_over_file(
         ("tarjet: {}", "tarjet: no such key"),
         ("target: {urll: x}", r"target\.urll: no such key"),
         ("target: {url: 'nas:8080'}", r"target\.url: .*http://host:port"),
+        ("target: {url: 'http://nas:8080/v1'}", r"target\.url: leave out /v1"),
         ("listen: {port: 70000}", r"listen\.port: .*65535"),
         ("seeding: {warm: sometimes}", r"seeding\.warm: .*'auto', 'always' or 'never'"),
         ("route: 'a b'", "route: "),

@@ -1,7 +1,9 @@
 """The application: routes to handlers, and what lives as long as it does."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
+import structlog
 from aiohttp import web
 
 from specproxy.core.tasks import spawn, stop
@@ -17,7 +19,13 @@ from specproxy.settings import Settings
 from specproxy.target.client import TargetClient
 from specproxy.target.deltas import GENERATION_PATHS
 
+log = structlog.get_logger(__name__)
+
+DRAIN_S = 8.0
+"""How long running answers may go on after the proxy was told to stop; then they end with an
+error."""
 SHUTDOWN_S = 10.0
+"""How long their handlers may take in all."""
 
 
 def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
@@ -34,6 +42,11 @@ def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
     app[ROUTE] = route
     app[METRICS] = Metrics([route])
 
+    async def drain(_app: web.Application) -> None:
+        if route.num_running:
+            log.info("stopping", running=route.num_running, at_most_s=DRAIN_S)
+        asyncio.get_running_loop().call_later(DRAIN_S, client.stop)
+
     async def life(_app: web.Application) -> AsyncIterator[None]:
         async with client:
             task = spawn(route.serve(), name=f"route {route.name}")
@@ -41,6 +54,7 @@ def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
             await stop(task)
 
     app.cleanup_ctx.append(life)
+    app.on_shutdown.append(drain)
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/specproxy/status", status)
     for path in GENERATION_PATHS:

@@ -27,6 +27,8 @@ class TargetClient:
         self._settings = settings
         self._url = URL(settings.url)
         self._session: aiohttp.ClientSession | None = None
+        self._open: set[aiohttp.ClientResponse] = set()
+        self._stopped = False
 
     @property
     def name(self) -> str:
@@ -54,6 +56,12 @@ class TargetClient:
         if self._session is not None:
             await self._session.close()
 
+    def stop(self) -> None:
+        """End all answers that are still being read: their readers get TargetBroken."""
+        self._stopped = True
+        for response in self._open:
+            response.close()
+
     @asynccontextmanager
     async def request(
         self,
@@ -72,9 +80,11 @@ class TargetClient:
             TargetUnreachable: no answer began.
         """
         response = await self._send(method, path, dict(headers or {}), data)
+        self._open.add(response)
         try:
             yield response
         finally:
+            self._open.discard(response)
             # close, not release: an answer that was not read to its end must stop generating
             response.close() if not response.content.at_eof() else response.release()
 
@@ -141,6 +151,11 @@ class TargetClient:
                     remedy="Raise target.idle_s if its passes take that long.",
                 ) from error
             except aiohttp.ClientError as error:
+                if self._stopped:
+                    raise TargetBroken(
+                        "specproxy was stopped before the answer was complete.",
+                        remedy="Ask again when it is back.",
+                    ) from error
                 raise TargetBroken(
                     f"The target {self.name} broke off its answer ({type(error).__name__}).",
                     remedy="Look into llama-server's log; an RPC worker may have died.",
@@ -162,7 +177,10 @@ class TargetClient:
             text = b"".join([chunk async for chunk in self.chunks(response)])
             if response.status != 200:
                 raise TargetError(
-                    f"The target {self.name} answered {method} {path} with {response.status}."
+                    f"The target {self.name} answered {method} {path} with {response.status}.",
+                    remedy="Set target.api_key to its key."
+                    if response.status in (401, 403)
+                    else "",
                 )
             try:
                 return json.loads(text)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from specproxy.testing import Break, CannedAnswer, Language, StreamFault, drafter
+from specproxy.core.tasks import spawn
+from specproxy.testing import Break, CannedAnswer, Language, StreamFault, drafter, until
 from specproxy.testing.rig import Rig, proxied
 
 KINDS = ("chat", "completions", "native")
@@ -55,6 +56,20 @@ async def test_a_broken_whole_answer_is_a_bad_gateway(fault: Break, kind: str) -
         got = await rig.ask(kind, asking(kind))
         assert (got.status, got.whole) == (502, True)
         assert (got.json["error"]["type"], got.json["error"]["code"]) == ("upstream_error", 502)
+        await rig.rest()
+
+
+@pytest.mark.parametrize("has_draft", [True, False])
+async def test_a_stopped_proxy_ends_its_streams_with_an_error(has_draft: bool) -> None:
+    async with proxied(LANGUAGE, has_draft=has_draft, ready=has_draft, pass_ms=5.0) as rig:
+        body = asking("chat", stream=True, max_tokens=2000, ignore_eos=True)
+        asked = spawn(rig.ask("chat", body), name="ask")
+        await rig.target.wait_for("/v1/chat/completions")
+        await until(lambda: len(rig.target.passes) > 60)
+        rig.server.route.client.stop()
+        got = await asked
+        assert (got.status, got.whole) == (200, False)
+        assert "specproxy was stopped" in got.content[-1]["error"]["message"]
         await rig.rest()
 
 
