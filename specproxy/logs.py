@@ -20,7 +20,10 @@ def configure(settings: LogSettings) -> None:
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if settings.format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(),
+            exception_formatter=structlog.dev.plain_traceback,  # a rich one would show keys
+        )
     )
     structlog.configure(
         processors=[*shared, structlog.processors.format_exc_info, renderer]

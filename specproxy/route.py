@@ -146,6 +146,7 @@ class Route:
             n_match=n_match,
             seed_slot=facts.num_slots - 1,
             max_tokens=self._settings.max_seed_tokens,
+            num_context=facts.num_context,
         )
         self._settle(Mode.SEEDING, f"the target takes seeds, n_match {n_match}")
         return None

@@ -5,10 +5,19 @@ Nested keys in the environment are joined by two underscores: `SPECPROXY_TARGET_
 
 import ipaddress
 import os
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -32,12 +41,21 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _checked_key(key: SecretStr | None) -> SecretStr | None:
+    if key is not None and not re.fullmatch(r"[!-~]+", key.get_secret_value()):
+        raise ValueError("must be visible ASCII characters without spaces; leave it out for none")
+    return key
+
+
+ApiKey = Annotated[SecretStr | None, AfterValidator(_checked_key)]
+
+
 class ListenSettings(Section):
     """Where clients connect."""
 
     host: str = "127.0.0.1"
     port: int = Field(8088, ge=0, le=65535)
-    api_key: SecretStr | None = None
+    api_key: ApiKey = None
     allow_public_without_key: bool = False
     max_body_bytes: int = Field(256 * 2**20, ge=1024)
 
@@ -56,7 +74,7 @@ class TargetSettings(Section):
     """The llama-server that answers."""
 
     url: str = "http://127.0.0.1:8080"
-    api_key: SecretStr | None = None
+    api_key: ApiKey = None
     connect_s: float = Field(10.0, gt=0)
     first_byte_s: float = Field(1800.0, gt=0)
     idle_s: float = Field(300.0, gt=0)
@@ -65,8 +83,12 @@ class TargetSettings(Section):
     @classmethod
     def _is_http_url(cls, value: str) -> str:
         url = URL(value)
-        if url.scheme not in ("http", "https") or not url.host:
+        if url.scheme not in ("http", "https") or not url.host or any(map(str.isspace, value)):
             raise ValueError("must look like http://host:port")
+        if url.user or url.password:
+            raise ValueError("must not hold credentials: put the key into target.api_key")
+        if url.query_string or url.fragment:
+            raise ValueError("must end before ? and #")
         if url.path.rstrip("/").endswith("/v1"):
             raise ValueError("leave out /v1: llama-server's own routes are needed too")
         return value.rstrip("/")

@@ -64,7 +64,7 @@ def test_every_example_loads(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
     draft = tmp_path / "draft.gguf"
     draft.touch()
     monkeypatch.setenv("SPECPROXY_DRAFT__MODEL", str(draft))
-    monkeypatch.setenv("SPECPROXY_LISTEN__API_KEY", "a key")
+    monkeypatch.setenv("SPECPROXY_LISTEN__API_KEY", "a-key")
     settings = load(path)
     assert settings.draft is not None
     assert settings.draft.model == draft

@@ -49,7 +49,7 @@ async def running(
         ScriptedTarget(LANGUAGE, num_slots=2) as target,
         TargetClient(TargetSettings(url=target.url)) as client,
     ):
-        seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32)
+        seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32, num_context=4096)
         session = Session(made, seeder, window, AcceptanceModel())
         tasks = [
             spawn(seeder.run(), name="seeder"),
@@ -115,7 +115,7 @@ async def test_what_comes_before_the_prompt_is_known_is_not_lost() -> None:
         return PROMPT
 
     async with TargetClient(TargetSettings(url="http://127.0.0.1:9")) as client:
-        seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32)
+        seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32, num_context=4096)
         session = Session(made, seeder, WINDOW, AcceptanceModel())
         task = spawn(session.speculate(late()), name="speculate")
         session.hear(said(RIGHT[:3]))

@@ -48,6 +48,10 @@ class SeedSlot:
         self._content: list[int] = []
         self._max_tokens = max_tokens
 
+    def __len__(self) -> int:
+        """Number of tokens it holds."""
+        return len(self._content)
+
     def __repr__(self) -> str:
         return f"<SeedSlot content={len(self._content)}>"
 

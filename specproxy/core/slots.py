@@ -7,7 +7,6 @@ target's prefix cache stays warm. Pure: who waits is told by a callback, in orde
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from os.path import commonprefix
 
 
 @dataclass(slots=True)
@@ -92,10 +91,22 @@ def _fitness(slot: _Slot, transcript: str) -> tuple[int, bool, int, int]:
     """The slot whose conversation goes on; else an unused one, so that no other conversation
     loses its cache; else the one with the most of this beginning; else the oldest use."""
     goes_on = bool(slot.transcript) and transcript.startswith(slot.transcript)
-    shared = len(commonprefix([slot.transcript, transcript]))  # noqa: RUF071 (texts, not paths)
+    shared = _num_shared(slot.transcript, transcript)
     return (
         len(slot.transcript) if goes_on else 0,
         not slot.transcript,
         shared if 2 * shared > len(slot.transcript) else 0,
         -slot.last_used,
     )
+
+
+def _num_shared(left: str, right: str) -> int:
+    """Length of the longest common beginning, by comparing slices: prompts may be megabytes."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

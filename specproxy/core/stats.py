@@ -1,5 +1,6 @@
 """Acceptance and speed of one route, from the target's own counts and from the proxy's."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from specproxy.core.tree import Advance
@@ -43,12 +44,12 @@ class DraftCounts:
         self.num_undrafted += advance.num_undrafted
         self.num_pooled += advance.num_pooled
 
-    def finished(self, timings: dict[str, float]) -> None:
+    def finished(self, timings: Mapping[str, object]) -> None:
         """Count what the target's `timings` say of a finished answer."""
         self.num_answers += 1
-        self.num_generated += int(timings.get("predicted_n", 0))
-        self.num_proposed += int(timings.get("draft_n", 0))
-        self.num_accepted += int(timings.get("draft_n_accepted", 0))
+        self.num_generated += _count(timings.get("predicted_n"))
+        self.num_proposed += _count(timings.get("draft_n"))
+        self.num_accepted += _count(timings.get("draft_n_accepted"))
 
     def add(self, other: "DraftCounts") -> None:
         for item in fields(self):
@@ -70,3 +71,8 @@ class DraftCounts:
         """Block efficiency: emitted tokens per target pass, from the target's counts."""
         passes = self.num_generated - self.num_accepted
         return self.num_generated / passes if passes > 0 else None
+
+
+def _count(value: object) -> int:
+    """A count that somebody else sent; 0 for what is none."""
+    return value if type(value) is int and value > 0 else 0

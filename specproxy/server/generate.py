@@ -16,7 +16,7 @@ from specproxy.admission import Admission, admit, with_slot
 from specproxy.errors import TargetBroken, TargetError
 from specproxy.route import Mode
 from specproxy.server.context import METRICS, ROUTE, shares_key
-from specproxy.server.headers import for_target
+from specproxy.server.headers import for_client, for_target
 from specproxy.server.listener import Listener
 from specproxy.server.passthrough import (
     MODE_HEADER,
@@ -110,6 +110,8 @@ class _Answer:
                 async for chunk in self._client.chunks(upstream):
                     listener.hear(chunk)
                     await response.write(chunk)
+                    if listener.ended:
+                        break
                 if not listener.finished:
                     raise TargetBroken(
                         f"The target {self._client.name} ended its answer before it was complete.",
@@ -144,6 +146,8 @@ class _Answer:
             try:
                 async for chunk in self._client.chunks(upstream):
                     listener.hear(chunk)
+                    if listener.ended:
+                        break
                 result, status = assembler.result(), 200
             except TargetErrorReply as error:
                 result, status = error.body, error.status
@@ -153,12 +157,12 @@ class _Answer:
             except NotAssembled:
                 self._outcome = "asked_again"
                 raise
+            headers = for_client(upstream.headers)
         self._outcome = "finished" if status == 200 else "refused"
-        headers = {
-            "Content-Type": "application/json; charset=utf-8",
-            ROUTE_HEADER: self._request.app[ROUTE].name,
-            MODE_HEADER: Mode.SEEDING.value,
-        }
+        headers.popall("Cache-Control", None)
+        headers["Content-Type"] = "application/json; charset=utf-8"
+        headers[ROUTE_HEADER] = self._request.app[ROUTE].name
+        headers[MODE_HEADER] = Mode.SEEDING.value
         text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         return web.Response(
             status=status, headers=headers, body=text.encode("utf-8", "surrogatepass")

@@ -13,6 +13,7 @@ _REQUEST = frozenset(
         "anthropic-version",
         "content-type",
         "if-none-match",
+        "origin",
         "range",
         "user-agent",
         "x-request-id",

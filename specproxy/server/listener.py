@@ -30,6 +30,11 @@ class Listener:
         self._parser = SSEParser()
         self._started = time.monotonic()
 
+    @property
+    def ended(self) -> bool:
+        """Nothing more is due, even if the target keeps the connection open."""
+        return self.finished and (self.done or self._kind == "native")
+
     def hear(self, chunk: bytes) -> None:
         """Take the stream's next bytes.
 

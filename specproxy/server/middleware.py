@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import ContentEncodingError
 
 from specproxy.errors import SpecproxyError
 from specproxy.server.context import SETTINGS
@@ -30,6 +31,12 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
             f"The request's body is larger than {limit} bytes. Raise listen.max_body_bytes.",
             kind="invalid_request_error",
         )
+    except (web.RequestPayloadError, ContentEncodingError) as error:
+        return error_reply(
+            400,
+            f"The request's body could not be read: {error}.",
+            kind="invalid_request_error",
+        )
     except web.HTTPException as error:
         return error_reply(error.status, error.reason, kind="invalid_request_error")
     except Exception:
@@ -42,12 +49,8 @@ async def keys(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Where a client key is configured, only its owner comes in."""
     wanted = request.app[SETTINGS].listen.api_key
     if wanted is not None and not _is_open(request):
-        given = request.headers.get("x-api-key") or request.headers.get(
-            "Authorization", ""
-        ).removeprefix("Bearer ")
-        if not hmac.compare_digest(
-            given.encode("utf-8", "surrogateescape"), wanted.get_secret_value().encode()
-        ):
+        right = wanted.get_secret_value().encode()
+        if not any(hmac.compare_digest(given, right) for given in _given_keys(request)):
             return error_reply(
                 401,
                 "The API key is missing or wrong: send specproxy's listen.api_key as"
@@ -55,6 +58,14 @@ async def keys(request: web.Request, handler: Handler) -> web.StreamResponse:
                 kind="authentication_error",
             )
     return await handler(request)
+
+
+def _given_keys(request: web.Request) -> list[bytes]:
+    """Keys in either of the two headers that clients use."""
+    scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
+    keys = [credentials.strip()] if scheme.lower() == "bearer" else []
+    keys.append(request.headers.get("x-api-key", ""))
+    return [key.encode("utf-8", "surrogateescape") for key in keys]
 
 
 def _is_open(request: web.Request) -> bool:

@@ -12,6 +12,8 @@ from specproxy.server.headers import EVENT_STREAM, for_client, for_target
 from specproxy.server.replies import error_event
 
 MODE_HEADER = "x-specproxy-mode"
+SMALL_BYTES = 1 << 20
+"""Bodies up to this size are read first: they can be sent again on a fresh connection."""
 ROUTE_HEADER = "x-specproxy-route"
 
 
@@ -24,7 +26,9 @@ async def passthrough(request: web.Request, raw: bytes | None = None) -> web.Str
     client = request.app[ROUTE].client
     headers = for_target(request.headers, credentials=shares_key(request))
     data: bytes | AsyncIterator[bytes] | None = raw
-    if raw is None and request.can_read_body:
+    if raw is None and 0 < (request.content_length or 0) <= SMALL_BYTES:
+        data = await request.read()
+    elif raw is None and request.can_read_body:
         data = request.content.iter_any()
         if request.content_length is not None and hdrs.CONTENT_ENCODING not in request.headers:
             headers[hdrs.CONTENT_LENGTH] = str(request.content_length)

@@ -184,7 +184,7 @@ class TargetClient:
                 )
             try:
                 return json.loads(text)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise TargetError(
                     f"The target {self.name} answered {method} {path} with no valid JSON."
                 ) from error

@@ -14,6 +14,7 @@ class TargetFacts:
     Attributes:
         model: the name it gives its model.
         num_slots: all of its slots.
+        num_context: tokens that all slots may hold together (one slot, if not unified).
         num_vocab: size of its vocabulary, padding included.
         build: its version.
         life: differs from one process to the next where the server tells (`media_marker`).
@@ -21,6 +22,7 @@ class TargetFacts:
 
     model: str
     num_slots: int
+    num_context: int
     num_vocab: int
     build: str
     life: str
@@ -40,6 +42,7 @@ async def read_facts(client: TargetClient) -> TargetFacts:
         return TargetFacts(
             model=str(models["data"][0]["id"]),
             num_slots=int(props["total_slots"]),
+            num_context=int(props["default_generation_settings"]["n_ctx"]),
             num_vocab=int(models["data"][0]["meta"]["n_vocab"]),
             build=str(props.get("build_info", "unknown")),
             life=str(props.get("media_marker", "")),

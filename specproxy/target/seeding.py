@@ -54,6 +54,8 @@ class Seeder:
     Args:
         n_match: key length of the target's pool.
         seed_slot: the slot that seeds use, and no answer.
+        num_context: KV cells of the target, which answers and seeds share. Near their end the
+            server drops speculative batches with an error, so seeding stops in time.
         max_tokens: new tokens per seed at most.
         max_in_flight: seeds on their way at once, the server runs them one after the other. One
             more may follow those that a miss has made void.
@@ -66,13 +68,15 @@ class Seeder:
         n_match: int,
         seed_slot: int,
         max_tokens: int,
+        num_context: int,
         max_in_flight: int = 2,
     ) -> None:
         self.n_match = n_match
         self._client = client
         self._seed_slot = seed_slot
         self._max_tokens = max_tokens
-        self._slot = SeedSlot()
+        self._num_context = num_context
+        self._slot = SeedSlot(max_tokens=min(256, num_context // 32))
         self._trees: list[DraftTree] = []
         self._clock = PassClock()
         self._wanted = asyncio.Event()
@@ -125,6 +129,9 @@ class Seeder:
 
     def _runs(self) -> list[Run]:
         """Unsent runs of all sessions: every main line first, then every branch."""
+        num_held = sum(len(tree.tokens) + tree.num_ahead for tree in self._trees)
+        if num_held + len(self._slot) + 4 * self._max_tokens > self._num_context:
+            return []
         waiting = [tree.unseeded(self.n_match) for tree in self._trees]
         runs = [run for runs in waiting for run in runs]
         return sorted(runs, key=lambda run: run.branches)

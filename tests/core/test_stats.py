@@ -2,6 +2,8 @@
 
 from dataclasses import astuple
 
+import pytest
+
 from specproxy.core.stats import DraftCounts
 from specproxy.core.tree import Advance
 
@@ -34,3 +36,10 @@ def test_counts_add_up() -> None:
     total.add(one)
     total.add(one)
     assert astuple(total) == tuple(2 * i for i in range(11))
+
+
+@pytest.mark.parametrize("odd", [None, "5", 1e999, float("nan"), -3, [], True])
+def test_odd_counts_of_a_target_count_nothing(odd: object) -> None:
+    counts = DraftCounts()
+    counts.finished({"predicted_n": odd, "draft_n": odd, "draft_n_accepted": odd})
+    assert counts == DraftCounts(num_answers=1)

@@ -42,6 +42,29 @@ async def test_without_its_key_nobody_comes_in(headers: dict[str, str]) -> None:
         assert not rig.target.received("/v1/chat/completions")
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Bearer client-key"},
+        {"Authorization": "bearer client-key"},
+        {"x-api-key": "client-key"},
+        {"Authorization": "Bearer client-key", "x-api-key": "another"},
+        {"Authorization": "Bearer another", "x-api-key": "client-key"},
+    ],
+)
+async def test_the_key_in_either_header(headers: dict[str, str]) -> None:
+    async with proxied(settings=KEY, ready=False) as rig:
+        assert (await rig.send("GET", "/v1/models", headers=headers)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/echo"])
+async def test_a_body_that_cannot_be_read_is_the_clients_fault(path: str) -> None:
+    async with proxied() as rig:
+        got = await rig.send("POST", path, data=b"hello", headers={"Content-Encoding": "gzip"})
+        assert got.status == 400
+        assert got.json["error"]["type"] == "invalid_request_error"
+
+
 async def test_what_needs_no_key() -> None:
     async with proxied(settings=KEY) as rig:
         for path in ("/health", "/v1/health"):

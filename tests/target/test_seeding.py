@@ -32,7 +32,14 @@ async def client(target: ScriptedTarget) -> AsyncIterator[TargetClient]:
 
 @pytest.fixture
 async def seeder(client: TargetClient) -> AsyncIterator[Seeder]:
-    made = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32, max_in_flight=1)
+    made = Seeder(
+        client,
+        n_match=N_MATCH,
+        seed_slot=SEED_SLOT,
+        max_tokens=32,
+        num_context=4096,
+        max_in_flight=1,
+    )
     task = spawn(made.run(), name="seeder")
     yield made
     await stop(task)
@@ -155,7 +162,14 @@ async def test_nothing_is_sent_for_an_answer_that_has_ended(
 async def test_the_end_of_the_seeder_ends_its_flights(
     target: ScriptedTarget, client: TargetClient
 ) -> None:
-    seeder = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32, max_in_flight=1)
+    seeder = Seeder(
+        client,
+        n_match=N_MATCH,
+        seed_slot=SEED_SLOT,
+        max_tokens=32,
+        num_context=4096,
+        max_in_flight=1,
+    )
     task = spawn(seeder.run(), name="seeder")
     drafts = Drafts()
     target.clock.hold()
@@ -167,3 +181,23 @@ async def test_the_end_of_the_seeder_ends_its_flights(
         target.clock.go()
         await until(lambda: not target.engine.has_work)
     assert not [one for one in asyncio.all_tasks() if one.get_name() == "seed"]
+
+
+async def test_no_seed_leaves_when_the_context_is_nearly_full(
+    target: ScriptedTarget, client: TargetClient
+) -> None:
+    drafts = Drafts()
+    seeder = Seeder(
+        client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32, num_context=4 * 32 + 20
+    )
+    task = spawn(seeder.run(), name="seeder")
+    with seeder.serving(drafts.tree):
+        drafts.grow(8)  # 6 + 8 tokens beside a reserve of 4 seeds: 142 of 148
+        seeder.wake()
+        await until(lambda: drafts.states == {SeedState.POOLED})
+        num_seeds = len(target.received("/completion"))
+        drafts.grow(8)
+        seeder.wake()
+        await asyncio.sleep(0.05)
+        assert len(target.received("/completion")) == num_seeds
+    await stop(task)
