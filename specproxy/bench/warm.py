@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from specproxy.bench.answers import ask, chat_body
 from specproxy.bench.arms import Arm
 from specproxy.bench.workloads import WARM_UPS, Prompt
+from specproxy.core.prefix import common_prefix
 from specproxy.core.tasks import spawn, stop
 from specproxy.target.client import TargetClient
 from specproxy.target.facts import read_facts
@@ -105,11 +106,5 @@ async def prompt_lengths(server: TargetClient, prompts: Sequence[Prompt]) -> set
     read = [await tokens.chat_prompt(chat_body(prompt.messages, 1)) for prompt in prompts]
     lengths = {len(ids) for ids in read}
     for ids, other in itertools.permutations(read, 2):
-        lengths.add(max(1, len(ids) - _num_shared(ids, other)))
+        lengths.add(max(1, len(ids) - common_prefix(ids, other)))
     return lengths
-
-
-def _num_shared(ids: Sequence[int], other: Sequence[int]) -> int:
-    """Length of the common prefix."""
-    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ids, other, strict=False))
-    return sum(1 for _ in pairs)

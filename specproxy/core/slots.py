@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from specproxy.core.prefix import common_prefix
+
 
 @dataclass(slots=True)
 class _Slot:
@@ -91,22 +93,10 @@ def _fitness(slot: _Slot, transcript: str) -> tuple[int, bool, int, int]:
     """The slot whose conversation goes on; else an unused one, so that no other conversation
     loses its cache; else the one with the most of this beginning; else the oldest use."""
     goes_on = bool(slot.transcript) and transcript.startswith(slot.transcript)
-    shared = _num_shared(slot.transcript, transcript)
+    shared = common_prefix(slot.transcript, transcript)
     return (
         len(slot.transcript) if goes_on else 0,
         not slot.transcript,
         shared if 2 * shared > len(slot.transcript) else 0,
         -slot.last_used,
     )
-
-
-def _num_shared(left: str, right: str) -> int:
-    """Length of the longest common beginning, by comparing slices: prompts may be megabytes."""
-    low, high = 0, min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -10,6 +10,8 @@ changes the native cache changes them in the same breath. Pure bookkeeping, no n
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from specproxy.core.prefix import common_prefix
+
 
 @dataclass(eq=False, slots=True)
 class Room:
@@ -97,15 +99,3 @@ def _num_reused(room: Room, tokens: Sequence[int]) -> int:
     """Cached tokens that `tokens` can use; 0 where more would be lost than won."""
     num_shared = common_prefix(room.tokens, tokens)
     return num_shared if 2 * num_shared >= len(room.tokens) else 0
-
-
-def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """Length of the longest common prefix. Compares slices: lists of thousands are usual."""
-    low, high = 0, min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

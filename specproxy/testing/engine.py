@@ -9,6 +9,7 @@ Invariant: the text a task emits is that of `language.generate`, whatever the po
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from specproxy.core.prefix import common_prefix
 from specproxy.testing.language import Language, sample
 from specproxy.testing.ngram_pool import NgramPool
 from specproxy.testing.slot import Begin, Failed, Slot, State, Stats, Task, TokenProbs
@@ -281,16 +282,6 @@ class Engine:
             slot.stats = replace(stats, predicted_ms=stats.predicted_ms + duration_ms)
         else:
             slot.stats = replace(stats, prompt_ms=stats.prompt_ms + duration_ms)
-
-
-def common_prefix(first: list[int], second: list[int]) -> int:
-    """Number of equal tokens at the beginning of both."""
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
 
 
 def _add(stats: Stats, counts: dict[str, int]) -> Stats:

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specproxy.draft.rooms import Room, Rooms, common_prefix
+from specproxy.core.prefix import common_prefix
+from specproxy.draft.rooms import Room, Rooms
 
 
 def settle(rooms: Rooms, owner: int, tokens: list[int]) -> Room:
