@@ -1,9 +1,5 @@
 """Bookkeeping of the KV cache's rooms."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from specproxy.core.prefix import common_prefix
 from specproxy.draft.rooms import Room, Rooms
 
 
@@ -62,11 +58,3 @@ def test_free_rooms_are_emptied_before_owned_ones_and_busy_ones_never() -> None:
     assert rooms.evictable() is owned
     owned.tokens.clear()
     assert rooms.evictable() is None
-
-
-@given(st.lists(st.integers(0, 1), max_size=40), st.lists(st.integers(0, 1), max_size=40))
-def test_common_prefix_equals_counting(left: list[int], right: list[int]) -> None:
-    counted = 0
-    while counted < min(len(left), len(right)) and left[counted] == right[counted]:
-        counted += 1
-    assert common_prefix(left, right) == counted
