@@ -144,7 +144,7 @@ class Route:
         self._seeder = Seeder(
             self.client,
             n_match=n_match,
-            seed_slot=facts.num_slots - 1,
+            seed_slot=facts.seed_slot,
             max_tokens=self._settings.max_seed_tokens,
             num_context=facts.num_context,
         )
@@ -157,7 +157,7 @@ class Route:
             pool = await probe_pool(
                 self.client,
                 num_vocab=facts.num_vocab,
-                seed_slot=facts.num_slots - 1,
+                seed_slot=facts.seed_slot,
                 rng=self._rng,
             )
             if pool.n_match is not None:
@@ -189,7 +189,7 @@ class Route:
         try:
             warmer = Warmer(
                 self.client,
-                seed_slot=facts.num_slots - 1,
+                seed_slot=facts.seed_slot,
                 num_vocab=facts.num_vocab,
                 rng=self._rng,
             )

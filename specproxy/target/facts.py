@@ -27,6 +27,11 @@ class TargetFacts:
     build: str
     life: str
 
+    @property
+    def seed_slot(self) -> int:
+        """The last slot: for seeds, and for no answer."""
+        return self.num_slots - 1
+
 
 async def read_facts(client: TargetClient) -> TargetFacts:
     """Ask the target.
