@@ -4,6 +4,8 @@ SpecproxyError            what went wrong, and how to mend it
 +-- ConfigError           settings, files, flags: said at start, exit code 2
 +-- SetupError            llama.cpp or a model could not be had
 +-- PoolError             a worker, relay or llama-server did not come up or died
++-- RequestError          a client's request cannot be served as it is: 400
++-- CoordinatorError      the coordinator's engine is gone or failed
 +-- TargetError           the llama-server behind the proxy
 |   +-- TargetUnreachable    no connection, or none in time
 |   +-- TargetBroken         the answer ended before it was complete
@@ -39,6 +41,14 @@ class SetupError(SpecproxyError):
 
 class PoolError(SpecproxyError):
     """A process of the pool did not come up, or died."""
+
+
+class RequestError(SpecproxyError):
+    """A client's request cannot be served as it is."""
+
+
+class CoordinatorError(SpecproxyError):
+    """The coordinator's engine is gone or failed; running answers cannot be completed."""
 
 
 class TargetError(SpecproxyError):
