@@ -110,7 +110,9 @@ def demo(
 def bench(
     on_demo: Annotated[bool, typer.Option("--demo", help="On the demo pool.")] = False,
     rtt_ms: RttMs = 80.0,
-    mode: Annotated[str, typer.Option(help="How specproxy works; seeding.")] = "seeding",
+    mode: Annotated[
+        str, typer.Option(help="How specproxy works: seeding or coordinator.")
+    ] = "seeding",
     tokens: Annotated[
         int | None, typer.Option(min=2, max=1024, help="Per answer at most; 96.")
     ] = None,
@@ -118,13 +120,17 @@ def bench(
     draft_n: Annotated[
         str, typer.Option(help="Tokens that llama-server's own draft drafts, e.g. 4,8,16.")
     ] = "16",
+    clients: Annotated[int, typer.Option(min=1, max=64, help="Requests at a time.")] = 1,
+    groups: Annotated[
+        str, typer.Option(help="Batches the coordinator keeps in flight, an arm each, e.g. 1,2.")
+    ] = "1",
     quick: Annotated[bool, typer.Option("--quick", help="4 prompts of 32 tokens.")] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", dir_okay=False, help="Write the report here too.")
     ] = None,
 ) -> None:
     """Measure: the target alone, with its own draft model, and through specproxy."""
-    from specproxy.bench.command import BenchCommand, read_draft_ns, read_mode
+    from specproxy.bench.command import BenchCommand, read_mode, read_numbers
     from specproxy.bench.command import bench as run_bench
     from specproxy.bench.pools import demo_parts
 
@@ -137,7 +143,9 @@ def bench(
         mode=read_mode(mode),
         num_tokens=tokens,
         num_prompts=prompts,
-        draft_ns=read_draft_ns(draft_n),
+        draft_ns=read_numbers("--draft-n", draft_n),
+        num_clients=clients,
+        groups=read_numbers("--groups", groups, largest=8),
         quick=quick,
         json_path=json_file,
     )

@@ -2,19 +2,22 @@
 
 A route starts without knowledge, and every answer passes through untouched. In the background
 it learns: is the target there, do the vocabularies match, does the pool take seeds. Then it
-seeds, until the target goes away or comes back as another process; then it learns anew.
+seeds, or pushes drafts to a coordinator, until the target goes away or comes back as another
+process; then it learns anew.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
+from typing import Any
 
 import structlog
 
 from specproxy.admission import Admission, single_prompt
 from specproxy.core.acceptance import AcceptanceModel
+from specproxy.core.horizon import DraftPace, PassPace
 from specproxy.core.slots import SlotLeases
 from specproxy.core.stats import DraftCounts
 from specproxy.core.tasks import spawn, stop
@@ -24,17 +27,31 @@ from specproxy.draft.protocol import Drafter
 from specproxy.errors import DraftError, TargetError
 from specproxy.session import Session
 from specproxy.settings import SeedingSettings
+from specproxy.target.channel import DraftChannel
 from specproxy.target.client import TargetClient
 from specproxy.target.facts import TargetFacts, read_facts
 from specproxy.target.probe import probe_pool
 from specproxy.target.seeding import Seeder
 from specproxy.target.tokens import TargetTokens
 from specproxy.target.warmup import Warmer
+from specproxy.verified import VerifiedSession
 
 log = structlog.get_logger(__name__)
 
 POLL_S = 2.0
 """How often the target is looked at, to see it come, go and restart."""
+
+
+COORDINATOR_WINDOW = Window(
+    block_tokens=1,
+    lookahead_tokens=24,
+    near_tokens=3,
+    sure_tokens=12,
+    min_reach=0.15,
+    branch_tokens=5,
+    min_branch_reach=0.04,
+)
+"""Of a target whose next pass verifies whatever is drafted: no seed to wait for, no plain pass."""
 
 
 class Mode(Enum):
@@ -43,6 +60,7 @@ class Mode(Enum):
     STARTING = "starting"
     PASSTHROUGH = "passthrough"
     SEEDING = "seeding"
+    COORDINATOR = "coordinator"
 
 
 class Route:
@@ -72,6 +90,8 @@ class Route:
         self.drafter = drafter
         self.counts = DraftCounts()
         self.acceptance = AcceptanceModel()
+        self.draft_pace = DraftPace()
+        self.pass_pace = PassPace()
         self.mode = Mode.STARTING
         self.reason = "the target has not been looked at yet"
         self.ready = asyncio.Event()
@@ -82,10 +102,12 @@ class Route:
             lookahead_tokens=settings.lookahead_tokens,
             branch_tokens=settings.branch_tokens,
         )
+        self._coordinator_window = COORDINATOR_WINDOW
         self._rng = rng or random.Random()
         self._tokens = TargetTokens(client)
         self._seeder: Seeder | None = None
         self._leases: SlotLeases | None = None
+        self._channel: DraftChannel | None = None
         self.num_running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -120,7 +142,7 @@ class Route:
             return self._settle(Mode.PASSTHROUGH, "no draft model is configured")
         if self._settings.mode == "off":
             return self._settle(Mode.PASSTHROUGH, "seeding.mode is off")
-        if facts.num_slots < 2:
+        if facts.num_slots < 2 and not facts.takes_drafts:
             return self._settle(
                 Mode.PASSTHROUGH,
                 "the target has one slot, and seeds need one of their own: start it with -np 2",
@@ -133,6 +155,9 @@ class Route:
             self.drafter.limit_vocabulary(num_shared)
         except DraftError as error:
             return self._settle(Mode.PASSTHROUGH, str(error))
+        if facts.takes_drafts:
+            self._channel = DraftChannel(self.client)
+            return self._settle(Mode.STARTING, "the draft channel is not open yet")
         n_match = await self._probe(facts)
         if n_match is None:
             return self._settle(
@@ -174,6 +199,8 @@ class Route:
                 spawn(self._seeder.run(), name=f"seeder {self.name}"),
                 spawn(self._warm(facts), name=f"warm-up {self.name}"),
             ]
+        if self._channel is not None:
+            tasks = [spawn(self._hold(self._channel), name=f"draft channel {self.name}")]
         try:
             while True:
                 await asyncio.sleep(self.poll_s)
@@ -182,7 +209,23 @@ class Route:
         finally:
             for task in tasks:
                 await stop(task)
-            self._seeder = self._leases = None
+            self._seeder = self._leases = self._channel = None
+
+    async def _hold(self, channel: DraftChannel) -> None:
+        """Keep the draft channel open; while it is down answers pass through, plain."""
+        while True:
+            holding = spawn(channel.run(), name="draft channel")
+            try:
+                await channel.opened(holding)
+                self._settle(Mode.COORDINATOR, "the target verifies our drafts itself")
+                await holding
+                reason = "the coordinator closed the draft channel"
+            except TargetError as error:
+                reason = str(error)
+            finally:
+                await stop(holding)
+            self._settle(Mode.STARTING, reason)
+            await asyncio.sleep(self.poll_s)
 
     async def _warm(self, facts: TargetFacts) -> None:
         """Warm the lengths that passes will have, where the link makes that worth while."""
@@ -210,7 +253,7 @@ class Route:
         if (mode, reason) != (self.mode, self.reason):
             log.info("route", route=self.name, mode=mode.value, reason=reason)
         self.mode, self.reason = mode, reason
-        if mode is Mode.PASSTHROUGH:
+        if mode in (Mode.PASSTHROUGH, Mode.COORDINATOR):
             self.ready.set()
         else:
             self.ready.clear()
@@ -226,6 +269,40 @@ class Route:
             and self.drafter is not None
             and self.drafter.alive
         )
+
+    @property
+    def verifies(self) -> bool:
+        """Whether an answer that starts now can have its drafts verified by a coordinator."""
+        return (
+            self.mode is Mode.COORDINATOR
+            and self._channel is not None
+            and self._channel.is_open
+            and self.drafter is not None
+            and self.drafter.alive
+        )
+
+    @asynccontextmanager
+    async def verified(self) -> AsyncIterator[tuple[VerifiedSession, str] | None]:
+        """Speculation for one answer of a coordinator, and the header its request needs.
+
+        None: it goes without.
+        """
+        if not self.verifies or self.drafter is None or self._channel is None:
+            yield None
+            return
+        session = VerifiedSession(
+            self.drafter,
+            self._coordinator_window,
+            self.acceptance,
+            self.draft_pace,
+            self.pass_pace,
+        )
+        with self._channel.answer(session.hear) as drafts:
+            if drafts is None:
+                yield None
+                return
+            async with self._running(session, session.speculate(drafts)):
+                yield session, drafts.header
 
     @asynccontextmanager
     async def lease(self, transcript: str) -> AsyncIterator[int | None]:
@@ -249,11 +326,19 @@ class Route:
             yield None
             return
         session = Session(self.drafter, self._seeder, self._window, self.acceptance)
+        async with self._running(session, session.speculate(self._prompt(admission))):
+            yield session
+
+    @asynccontextmanager
+    async def _running(
+        self, session: Session | VerifiedSession, work: Coroutine[Any, Any, None]
+    ) -> AsyncIterator[None]:
+        """Speculate while the context lasts; count the answer afterwards."""
         self.num_running += 1
         self._idle.clear()
-        task = spawn(session.speculate(self._prompt(admission)), name="speculate")
+        task = spawn(work, name="speculate")
         try:
-            yield session
+            yield
         finally:
             try:
                 await stop(task)

@@ -14,6 +14,7 @@ from specproxy.core.tasks import spawn
 from specproxy.draft.engine import LlamaDrafter
 from specproxy.draft.protocol import Drafter
 from specproxy.errors import ConfigError, PoolError
+from specproxy.pool.coordinator import Coordinator
 from specproxy.progress import Step
 from specproxy.route import Mode, Route
 from specproxy.server.app import Server
@@ -61,6 +62,21 @@ def _load(settings: DraftSettings) -> LlamaDrafter:
 
 
 @asynccontextmanager
+async def coordinated(settings: Settings) -> AsyncIterator[Settings]:
+    """The coordinator as a child that is brought back when it dies, where one is configured.
+
+    Yields:
+        The settings with the coordinator's address as the target's.
+    """
+    if settings.coordinator is None:
+        yield settings
+        return
+    async with Coordinator(settings.coordinator) as coordinator:
+        target = settings.target.model_copy(update={"url": coordinator.url, "api_key": None})
+        yield settings.model_copy(update={"target": target})
+
+
+@asynccontextmanager
 async def proxy(settings: Settings, drafter: Drafter | None) -> AsyncIterator[Server]:
     """The proxy, listening.
 
@@ -90,16 +106,16 @@ def _cannot_listen(settings: Settings, error: OSError) -> ConfigError:
     )
 
 
-async def seeding(route: Route, step: Step) -> None:
-    """Wait until `route` has learned all and seeds.
+async def speculating(route: Route, step: Step) -> None:
+    """Wait until `route` has learned all and speculates.
 
     Raises:
-        PoolError: it will not seed, and why.
+        PoolError: it will not, and why.
     """
     while not route.ready.is_set():
         step.update(f"[{route.mode.value}: {route.reason}]")
         await asyncio.sleep(_POLL_S)
-    if route.mode is not Mode.SEEDING:
+    if route.mode not in (Mode.SEEDING, Mode.COORDINATOR):
         raise PoolError(f"The proxy does not speculate: {route.reason}.")
 
 
@@ -107,6 +123,7 @@ async def serve(settings: Settings, console: Console, out: Console) -> None:
     """`specproxy serve`: until cancelled."""
     async with (
         loaded(settings.draft, console) as drafter,
+        coordinated(settings) as settings,
         proxy(settings, drafter) as server,
     ):
         out.print(f"specproxy listens on {server.url}", highlight=False, soft_wrap=True)

@@ -50,6 +50,16 @@ def _checked_key(key: SecretStr | None) -> SecretStr | None:
 ApiKey = Annotated[SecretStr | None, AfterValidator(_checked_key)]
 
 
+def _checked_worker(worker: str) -> str:
+    host, _, port = worker.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError("must look like host:port")
+    return worker
+
+
+Worker = Annotated[str, AfterValidator(_checked_worker)]
+
+
 class ListenSettings(Section):
     """Where clients connect."""
 
@@ -117,6 +127,26 @@ class SeedingSettings(Section):
     warm_tokens: int = Field(40, ge=1, le=512)
 
 
+CacheType = Literal["f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
+
+
+class CoordinatorSettings(Section):
+    """A target of our own: the model over RPC workers, its passes ours. Replaces llama-server."""
+
+    model: Path
+    workers: tuple[Worker, ...] = ()
+    tensor_split: tuple[float, ...] | None = None
+    gpu_layers: int = Field(-1, ge=-1)
+    output_local: bool = True
+    context_tokens: int = Field(8192, ge=256)
+    num_answers: int = Field(4, ge=1, le=128)
+    num_threads: int = Field(1, ge=1)
+    groups: int = Field(1, ge=1, le=8)
+    cache_type_k: CacheType = "f16"
+    cache_type_v: CacheType = "f16"
+    warm: Literal["auto", "always", "never"] = "auto"
+
+
 class LogSettings(Section):
     """What is logged, and how."""
 
@@ -137,6 +167,7 @@ class Settings(BaseSettings):
     route: str = Field("default", pattern=r"^[A-Za-z0-9._-]{1,64}$")
     listen: ListenSettings = ListenSettings()
     target: TargetSettings = TargetSettings()
+    coordinator: CoordinatorSettings | None = None
     draft: DraftSettings | None = None
     seeding: SeedingSettings = SeedingSettings()
     log: LogSettings = LogSettings()
@@ -207,6 +238,12 @@ def _checked(settings: Settings) -> Settings:
         raise ConfigError(
             f"listen.host {listen.host} is open to other machines, but listen.api_key is not set.",
             remedy="Set listen.api_key, or listen.allow_public_without_key: true if you mean it.",
+        )
+    coordinator = settings.coordinator
+    if coordinator is not None and not coordinator.model.is_file():
+        raise ConfigError(
+            f"coordinator.model: there is no file {coordinator.model}.",
+            remedy="Give the path of the target's GGUF; the workers need no copy of it.",
         )
     draft = settings.draft
     if draft is not None and not draft.model.is_file():

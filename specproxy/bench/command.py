@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from specproxy.bench.arms import Arm
-from specproxy.bench.pools import DemoParts, demo_arms
+from specproxy.bench.pools import DemoParts, Way, demo_arms
 from specproxy.bench.report import Report, differences, table, to_json
 from specproxy.bench.runner import BenchOptions, Watch, run
 from specproxy.bench.stats import Answer, summarise
@@ -18,8 +18,8 @@ from specproxy.pool.demo import PoolOptions
 from specproxy.progress import Step
 from specproxy.target.facts import read_facts
 
-MODES = ("seeding",)
-LATER_MODES = ("fanout", "coordinator")
+MODES: tuple[Way, ...] = ("seeding", "coordinator")
+LATER_MODES = ("fanout",)
 QUICK_PROMPTS = 4
 QUICK_TOKENS = 32
 
@@ -30,21 +30,26 @@ class BenchCommand:
 
     Attributes:
         num_tokens, num_prompts: None: all there is, or less when `quick`.
-        draft_ns: each is an arm of its own.
+        draft_ns, groups: each is an arm of its own.
         json_path: None writes no file.
     """
 
     rtt_ms: float = 80.0
-    mode: str = "seeding"
+    mode: Way = "seeding"
     num_tokens: int | None = None
     num_prompts: int | None = None
     draft_ns: tuple[int, ...] = (16,)
+    num_clients: int = 1
+    groups: tuple[int, ...] = (1,)
     quick: bool = False
     json_path: Path | None = None
 
     @property
     def options(self) -> BenchOptions:
-        return BenchOptions(num_tokens=self.num_tokens or (QUICK_TOKENS if self.quick else 96))
+        return BenchOptions(
+            num_tokens=self.num_tokens or (QUICK_TOKENS if self.quick else 96),
+            num_clients=self.num_clients,
+        )
 
     @property
     def prompts(self) -> Sequence[Prompt]:
@@ -61,20 +66,21 @@ class BenchCommand:
             _check_writable(self.json_path)
 
 
-def read_mode(mode: str) -> str:
+def read_mode(mode: str) -> Way:
     """The way the specproxy arm works.
 
     Raises:
         ConfigError: it does not exist, or not yet.
     """
-    if mode in MODES:
-        return mode
+    for known in MODES:
+        if mode == known:
+            return known
     what = "is not built yet" if mode in LATER_MODES else "does not exist"
     raise ConfigError(f"--mode {mode} {what}.", remedy=f"What exists: {', '.join(MODES)}.")
 
 
-def read_draft_ns(text: str) -> tuple[int, ...]:
-    """Numbers of drafted tokens, separated by commas.
+def read_numbers(option: str, text: str, *, largest: int = 64) -> tuple[int, ...]:
+    """Numbers separated by commas, as an option has them.
 
     Raises:
         ConfigError: something else was given.
@@ -83,12 +89,16 @@ def read_draft_ns(text: str) -> tuple[int, ...]:
         numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         numbers = ()
-    if not numbers or not all(1 <= number <= 64 for number in numbers):
+    if not numbers or not all(1 <= number <= largest for number in numbers):
         raise ConfigError(
-            f"--draft-n {text} is no list of numbers from 1 to 64.",
-            remedy="For example: --draft-n 4,8,16.",
+            f"{option} {text} is no list of numbers from 1 to {largest}.",
+            remedy=f"For example: {option} {','.join(map(str, _examples(largest)))}.",
         )
     return numbers
+
+
+def _examples(largest: int) -> tuple[int, ...]:
+    return (4, 8, 16) if largest >= 16 else (1, 2)
 
 
 async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: Console) -> int:
@@ -103,7 +113,15 @@ async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: 
         The exit code: 0 if every answer was the target's own.
     """
     prompts, path = command.prompts, command.json_path
-    async with demo_arms(parts, console, rtt_ms=command.rtt_ms, draft_ns=command.draft_ns) as arms:
+    async with demo_arms(
+        parts,
+        console,
+        rtt_ms=command.rtt_ms,
+        way=command.mode,
+        draft_ns=command.draft_ns,
+        num_clients=command.num_clients,
+        groups=command.groups,
+    ) as arms:
         with BenchProgress(console, len(arms), len(prompts)) as progress:
             results = await run(arms, prompts, command.options, progress)
         facts = await read_facts(arms[0].server)

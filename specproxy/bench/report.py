@@ -53,8 +53,13 @@ class Report:
         return [one for one in self.results if one.arm.name != "native" or one is best]
 
     def speedup(self, result: ArmResult) -> float | None:
-        """Decoding speed against the target alone."""
-        return ratio(result.summary, self.results[0].summary)
+        """Speed against the target alone."""
+        return ratio(result.tokens_per_s, self.results[0].tokens_per_s)
+
+    def against_native(self, result: ArmResult) -> float | None:
+        """Speed against the best of llama-server's own draft; None where that did not run."""
+        best = best_native(self.results)
+        return None if best is None else ratio(result.tokens_per_s, best.tokens_per_s)
 
 
 def to_json(report: Report, facts: Json | None = None) -> Json:
@@ -66,6 +71,7 @@ def to_json(report: Report, facts: Json | None = None) -> Json:
         "arms": [_arm(report, result) for result in shown],
         "other_arms": [_arm(report, one) for one in report.results if one not in shown],
         "identical": report.identical,
+        "clients": report.options.num_clients,
         "tokens_per_answer": report.options.num_tokens,
         "tie_margin": report.options.tie_margin,
         "prompts": [{"kind": one.kind, "title": one.title} for one in report.prompts],
@@ -85,8 +91,9 @@ def _arm(report: Report, result: ArmResult) -> Json:
     entry: Json = {
         "name": result.arm.name,
         "label": result.arm.label,
-        "tokens_per_s": summary.tokens_per_s,
+        "tokens_per_s": result.tokens_per_s,
         "speedup": report.speedup(result),
+        "against_native": report.against_native(result),
         "ttft_ms": summary.ttft_ms,
         "tokens": summary.num_tokens,
         "identical": result.identical,
@@ -150,10 +157,11 @@ def table(report: Report) -> Table:
     title = (
         f"{len(report.prompts)} prompts, up to {report.options.num_tokens} tokens each, greedy; "
         f"{report.num_workers} workers, {report.rtt_ms:g} ms round trip each"
+        + (f"; {report.options.num_clients} at a time" if report.options.num_clients > 1 else "")
     )
     shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     shown.add_column("arm", no_wrap=True)
-    for name in ("tok/s", "ratio", "median", "TTFT ms", "tokens", "passes", "accepted"):
+    for name in ("tok/s", "ratio", "native", "median", "TTFT ms", "tokens", "passes", "accepted"):
         shown.add_column(name, justify="right", no_wrap=True)
     for name in ("tok/pass", "identical", "warm-up s"):
         shown.add_column(name, justify="right", no_wrap=True)
@@ -161,8 +169,9 @@ def table(report: Report) -> Table:
         summary = result.summary
         shown.add_row(
             result.arm.label,
-            _number(summary.tokens_per_s, ".1f"),
+            _number(result.tokens_per_s, ".1f"),
             _number(report.speedup(result), ".2f"),
+            _number(report.against_native(result), ".2f"),
             _number(summary.tokens_per_s_median, ".1f"),
             _number(summary.ttft_ms, ".0f"),
             str(summary.num_tokens),

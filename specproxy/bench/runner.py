@@ -1,8 +1,8 @@
 """Runs a benchmark: warm up, measure, judge.
 
-Invariant: while something is measured one request runs at a time, and each prompt is asked once
-of each arm, the arms in turn and in a rotating order, so that what the machine does meanwhile
-hits all alike.
+Invariant: while something is measured one arm runs at a time, with one request or with as many
+as there are clients; each prompt is asked once of each arm, the arms in turn and in a rotating
+order, so that what the machine does meanwhile hits all alike.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from specproxy.bench.answers import ask
 from specproxy.bench.arms import Arm
 from specproxy.bench.equality import TIE_MARGIN
 from specproxy.bench.judge import Judge, Verdict
-from specproxy.bench.stats import Answer, Summary, summarise
+from specproxy.bench.stats import Answer, Summary, summarise, throughput
 from specproxy.bench.warm import WarmUp, warm_up
 from specproxy.bench.workloads import Prompt
 
@@ -28,11 +28,13 @@ class BenchOptions:
         num_tokens: limit of each answer, the same for all arms.
         tie_margin: see `equality`.
         pause_s: between requests, so that what an arm still does for its last answer is over.
+        num_clients: requests at a time; they begin together, and the next ones when all are done.
     """
 
     num_tokens: int = 96
     tie_margin: float = TIE_MARGIN
     pause_s: float = 0.5
+    num_clients: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,15 @@ class ArmResult:
     verdicts: tuple[Verdict, ...]
     warm_up: WarmUp
     proxy_counts: Mapping[str, int]
+    num_clients: int = 1
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """What arms are compared by: of one client the speed of decoding, of several their
+        common throughput, prompts included."""
+        if self.num_clients == 1:
+            return self.summary.tokens_per_s
+        return throughput(self.answers, self.num_clients)
 
     @property
     def summary(self) -> Summary:
@@ -114,7 +125,14 @@ async def run(
             for prompt, reference, answer in zip(prompts, answers[0], answers[index], strict=True)
         ]
         results.append(
-            ArmResult(arm, tuple(answers[index]), tuple(verdicts), warmed[index], counts[index])
+            ArmResult(
+                arm,
+                tuple(answers[index]),
+                tuple(verdicts),
+                warmed[index],
+                counts[index],
+                options.num_clients,
+            )
         )
     return results
 
@@ -124,15 +142,31 @@ async def _measure(
 ) -> list[list[Answer]]:
     """Answers by arm, then by prompt."""
     answers: list[list[Answer]] = [[] for _ in arms]
-    for index, prompt in enumerate(prompts):
-        for number in rotated(len(arms), index):
+    for turn, first in enumerate(range(0, len(prompts), options.num_clients)):
+        asked = prompts[first : first + options.num_clients]
+        for number in rotated(len(arms), turn):
             arm = arms[number]
             await asyncio.sleep(options.pause_s)
-            watch.asking(arm, prompt, index)
-            answer = await ask(arm.front, prompt.messages, options.num_tokens, on_text=watch.text)
-            watch.answered(arm, answer)
-            answers[number].append(answer)
+            watch.asking(arm, asked[0], first)
+            together = await _ask_together(arm, asked, options, watch)
+            for answer in together:
+                watch.answered(arm, answer)
+            answers[number] += together
     return answers
+
+
+async def _ask_together(
+    arm: Arm, prompts: Sequence[Prompt], options: BenchOptions, watch: Watch
+) -> list[Answer]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(
+                ask(arm.front, prompt.messages, options.num_tokens, on_text=watch.text),
+                name="ask",
+            )
+            for prompt in prompts
+        ]
+    return [task.result() for task in tasks]
 
 
 def rotated(count: int, by: int) -> list[int]:
@@ -159,4 +193,4 @@ async def _counted(arm: Arm, before: Mapping[str, int], num_answers: int) -> dic
 def best_native(results: Sequence[ArmResult]) -> ArmResult | None:
     """The fastest of the arms with llama-server's own draft."""
     native = [result for result in results if result.arm.name == "native"]
-    return max(native, key=lambda result: result.summary.tokens_per_s or 0.0, default=None)
+    return max(native, key=lambda result: result.tokens_per_s or 0.0, default=None)

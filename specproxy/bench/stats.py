@@ -113,8 +113,14 @@ def _rate(amount: float, over: float) -> float | None:
     return amount / over if over > 0 and amount >= 0 else None
 
 
-def ratio(summary: Summary, base: Summary) -> float | None:
-    """How many times as fast as `base` a summary is, decoding."""
-    if summary.tokens_per_s is None or not base.tokens_per_s:
-        return None
-    return summary.tokens_per_s / base.tokens_per_s
+def throughput(answers: Sequence[Answer], num_clients: int) -> float | None:
+    """Tokens per second of all clients together: answers of `num_clients` at a time, in order,
+    each such round as long as its longest answer took."""
+    rounds = [answers[i : i + num_clients] for i in range(0, len(answers), num_clients)]
+    seconds = sum(max(one.total_s for one in together) for together in rounds)
+    return _rate(sum(one.num_tokens for one in answers), seconds)
+
+
+def ratio(rate: float | None, base: float | None) -> float | None:
+    """How many times as fast `rate` is as `base`."""
+    return None if rate is None or not base else rate / base

@@ -39,6 +39,21 @@ class AcceptanceModel:
         index = _class_of(node)
         return self._accepted[index] / self._decided[index]
 
+    @property
+    def average(self) -> float:
+        """Of all first choices so far."""
+        return sum(self._accepted) / sum(self._decided)
+
+    def of(self, node: Node) -> float:
+        """Probability that the target says `node`, on the main line or a branch's first."""
+        first = node if node.parent is None else node.parent.children[0]
+        if node is first:
+            return self.accept(node)
+        for rank, (token, _) in enumerate(first.alternatives):
+            if token == node.token:
+                return self.alternative(first, rank)
+        return 0.0
+
     def alternative(self, node: Node, rank: int) -> float:
         """Probability that it says `node.alternatives[rank]` instead."""
         share = self._ranks[rank] / self._missed if rank < len(self._ranks) else 0.0

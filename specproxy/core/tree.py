@@ -150,6 +150,19 @@ class DraftTree:
         """Those of the main line that no seed carries yet."""
         return sum(node.state is SeedState.PLANNED for node in self.main_line())
 
+    def unsent(self) -> list[Node]:
+        """Nodes that the target has not been sent, parents before children; they are now."""
+        fresh: list[Node] = []
+        waiting = deque(self._root.children)
+        while waiting:
+            node = waiting.popleft()
+            waiting.extend(node.children)
+            if node.state is SeedState.PLANNED:
+                node.state = SeedState.SENT
+                fresh.append(node)
+        self.num_seeded += len(fresh)
+        return fresh
+
     def context(self, node: Node) -> list[int]:
         """All tokens up to and including `node`, shape (node.position + 1,)."""
         return self.tokens[: self._root.position + 1] + self._path(node)

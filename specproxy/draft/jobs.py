@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from specproxy.core.drafted import DraftToken
-from specproxy.draft.rooms import Room
+from specproxy.core.rooms import Room
 
 OnToken = Callable[[DraftToken], None]
 

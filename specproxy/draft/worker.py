@@ -13,12 +13,12 @@ import time
 from collections import deque
 from concurrent.futures import Future
 
+from specproxy.core.pace import ReadPace, share_rows
 from specproxy.core.prefix import common_prefix
+from specproxy.core.rooms import Room, Rooms
 from specproxy.core.vocabulary import Vocabulary
 from specproxy.draft.choice import Chooser
 from specproxy.draft.jobs import Close, Cut, Job, Limit, Message, Start, Stop
-from specproxy.draft.pace import ReadPace, share_rows
-from specproxy.draft.rooms import Room, Rooms
 from specproxy.errors import DraftUnavailable
 from specproxy.llama.batch import Batch
 from specproxy.llama.context import Context

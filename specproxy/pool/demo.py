@@ -17,12 +17,14 @@ import aiohttp
 
 from specproxy.errors import PoolError
 from specproxy.pool.binaries import LlamaBinaries
+from specproxy.pool.coordinator import CoordinatorStart
 from specproxy.pool.link import Link
 from specproxy.pool.models import DemoModels
 from specproxy.pool.processes import ChildProcess, free_ports, is_listening
 from specproxy.pool.scratch import scratch_folder
+from specproxy.settings import CoordinatorSettings
 
-Mode = Literal["ngram", "draft", "plain"]
+Mode = Literal["ngram", "draft", "plain", "coordinator"]
 Progress = Callable[[str, float], None]
 """Called with what is awaited and the seconds waited so far."""
 
@@ -37,11 +39,13 @@ class PoolOptions:
     Attributes:
         rtt_ms: round trip from the server to each worker.
         mode: the server's own speculation. `ngram` takes seeds, `draft` is llama-server's draft
-            model (`-md`), `plain` decodes token by token.
+            model (`-md`), `plain` decodes token by token. `coordinator` is no llama-server: our
+            own target over the same workers.
         num_user_slots: conversations at once; one more slot is kept for seeds.
         context_tokens: KV cells, shared by all slots.
         n_match, n_min, n_max: of ngram-mod: key length, shortest and longest draft.
         draft_tokens: of `draft`: how many tokens each round drafts.
+        groups, output_local: of `coordinator`: see its settings.
         extra_args: appended to llama-server's command line.
     """
 
@@ -54,6 +58,8 @@ class PoolOptions:
     n_min: int = 1
     n_max: int = 12
     draft_tokens: int = 16
+    groups: int = 1
+    output_local: bool = True
     extra_args: tuple[str, ...] = ()
 
 
@@ -137,7 +143,10 @@ class DemoPool:
             self.worker_ports = await self._start_workers()
             link = Link(self.worker_ports, 0.0, self.directory / "relay.log")
             self._link = await self._stack.enter_async_context(link)
-            await self._start_server(link.ports)
+            if self.options.mode == "coordinator":
+                await self._start_coordinator(link.ports)
+            else:
+                await self._start_server(link.ports)
             await link.set_rtt_ms(self.options.rtt_ms)  # loading is not what the link is for
         except PoolError:
             await self._stack.aclose()  # the error names the logs, so they stay
@@ -181,6 +190,27 @@ class DemoPool:
             [self._binaries.server, *self._server_arguments(port, relay_ports)],
             self.server_log.name,
         )
+        await self._wait_for(server, url)
+
+    async def _start_coordinator(self, relay_ports: Sequence[int]) -> None:
+        options = self.options
+        settings = CoordinatorSettings(
+            model=self._models.target,
+            workers=tuple(f"127.0.0.1:{port}" for port in relay_ports),
+            context_tokens=options.context_tokens,
+            num_answers=options.num_user_slots,
+            groups=options.groups,
+            output_local=options.output_local,
+            warm="always",  # while the link is quick still
+        )
+        (port,) = free_ports(1)
+        start = CoordinatorStart(settings, port, self.directory)
+        child = await start()
+        self._keep(child)
+        await self._wait_for(child, start.url)
+
+    async def _wait_for(self, server: ChildProcess, url: str) -> None:
+        """Until it is healthy."""
         async with aiohttp.ClientSession() as session:
 
             async def healthy() -> bool:
@@ -191,15 +221,18 @@ class DemoPool:
                     return False
 
             await server.wait_until(
-                healthy, timeout_s=_SERVER_START_S, progress=self._report("llama-server")
+                healthy, timeout_s=_SERVER_START_S, progress=self._report(server.name)
             )
         self.url = url
 
     async def _start(self, name: str, command: Sequence[str | Path], log: str) -> ChildProcess:
         child = await ChildProcess.start(name, command, self.directory / log)
+        self._keep(child)
+        return child
+
+    def _keep(self, child: ChildProcess) -> None:
         self._stack.push_async_callback(child.aclose)
         self._children.append(child)
-        return child
 
     def _server_arguments(self, port: int, relay_ports: Sequence[int]) -> list[str]:
         options = self.options

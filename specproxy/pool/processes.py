@@ -48,15 +48,16 @@ class ChildProcess:
         command: Sequence[str | Path],
         log_path: Path,
         *,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         pipes: bool = False,
     ) -> "ChildProcess":
         """Start `command`, whose first item is an absolute path.
 
         Args:
-            env: variables on top of our own.
+            env: variables on top of our own; None takes one away.
             pipes: standard input and output are pipes; otherwise input is empty.
         """
+        variables = {**os.environ, **(env or {})}
         tethered = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *command]
         with log_path.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
@@ -64,7 +65,7 @@ class ChildProcess:
                 stdin=asyncio.subprocess.PIPE if pipes else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE if pipes else log,
                 stderr=log,
-                env={**os.environ, **(env or {})},
+                env={name: value for name, value in variables.items() if value is not None},
                 start_new_session=True,  # Ctrl-C reaches us alone; we end them in our order
             )
         return cls(name, process, log_path)
@@ -117,6 +118,10 @@ class ChildProcess:
             if progress is not None:
                 progress(waited_s)
             await asyncio.sleep(_POLL_S)
+
+    async def wait(self) -> int:
+        """Wait until it has ended; returns its exit code, negative for a signal."""
+        return await self._process.wait()
 
     async def aclose(self, *, grace_s: float = GRACE_S) -> None:
         """End the process and its group, with force after `grace_s`. Idempotent.

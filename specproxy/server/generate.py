@@ -6,7 +6,6 @@ stream gets one answer, assembled from the stream that the proxy asked for in it
 
 import json
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict
 
 import aiohttp
 import structlog
@@ -15,6 +14,7 @@ from aiohttp import web
 from specproxy.admission import Admission, admit, with_slot
 from specproxy.errors import TargetBroken, TargetError
 from specproxy.route import Mode
+from specproxy.server.account import log_answer
 from specproxy.server.context import METRICS, ROUTE, shares_key
 from specproxy.server.headers import for_client, for_target
 from specproxy.server.listener import Listener
@@ -22,11 +22,13 @@ from specproxy.server.passthrough import (
     MODE_HEADER,
     ROUTE_HEADER,
     abort,
+    outcome_of,
     passthrough,
     relay,
     start_response,
 )
 from specproxy.server.replies import error_event
+from specproxy.server.verified import verified
 from specproxy.session import Session
 from specproxy.target.assemble import (
     Assembler,
@@ -44,6 +46,8 @@ async def generate(request: web.Request) -> web.StreamResponse:
     """Handle a generation route: speculate where that is possible, else pass through."""
     route = request.app[ROUTE]
     raw = await request.read()
+    if route.verifies:
+        return await verified(request, raw)
     kind = kind_of(request.path)
     body = _parsed(raw)
     admission = admit(kind, body) if kind is not None and body is not None else None
@@ -69,7 +73,7 @@ async def _unspeculated(request: web.Request, raw: bytes) -> web.StreamResponse:
     outcome = "cancelled"
     try:
         response = await passthrough(request, raw)
-        outcome = "finished" if response.status < 400 else "refused"
+        outcome = outcome_of(request, response)
         return response
     except TargetError:
         outcome = "broken"
@@ -180,15 +184,12 @@ class _Answer:
                 listener.first_text_s
             )
         metrics.requests.labels(route.name, Mode.SEEDING.value, self._outcome).inc()
-        log.info(
-            "answer",
-            route=route.name,
+        log_answer(
+            route,
             kind=self._admission.kind,
             outcome=self._outcome,
-            ttft_s=listener and listener.first_text_s and round(listener.first_text_s, 3),
-            **asdict(counts),
-            acceptance_rate=counts.acceptance_rate and round(counts.acceptance_rate, 3),
-            tokens_per_pass=counts.tokens_per_pass and round(counts.tokens_per_pass, 2),
+            ttft_s=None if listener is None else listener.first_text_s,
+            counts=counts,
         )
 
 

@@ -17,6 +17,8 @@ from yarl import URL
 from specproxy.errors import TargetBroken, TargetError, TargetUnreachable
 from specproxy.settings import TargetSettings
 
+HEARTBEAT_S = 20.0
+"""How often a silent WebSocket is asked whether it lives."""
 JSON_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 
 
@@ -164,6 +166,33 @@ class TargetClient:
                 return
             yield chunk
             idle_s = self._settings.idle_s
+
+    @asynccontextmanager
+    async def websocket(self, path: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket to the target, closed at the end of the block.
+
+        Raises:
+            TargetUnreachable: it cannot be had.
+            TargetBroken: it died.
+        """
+        assert self._session is not None, "use `async with`"
+        headers = {}
+        if self._settings.api_key is not None:
+            headers["Authorization"] = f"Bearer {self._settings.api_key.get_secret_value()}"
+        try:
+            socket = await self._session.ws_connect(
+                self._resolve(path), headers=headers, heartbeat=HEARTBEAT_S, max_msg_size=0
+            )
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise TargetUnreachable(
+                f"The target {self.name} gave no draft channel ({type(error).__name__})."
+            ) from error
+        try:
+            yield socket
+        except aiohttp.ClientError as error:
+            raise TargetBroken(f"The draft channel to {self.name} broke.") from error
+        finally:
+            await socket.close()
 
     async def json(self, method: str, path: str, body: object = None) -> Any:
         """One small request of the proxy's own, answered in JSON.

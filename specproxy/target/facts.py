@@ -17,6 +17,7 @@ class TargetFacts:
         num_context: tokens that all slots may hold together (one slot, if not unified).
         num_vocab: size of its vocabulary, padding included.
         build: its version.
+        takes_drafts: it is a coordinator: it verifies the trees of a draft channel.
         life: differs from one process to the next where the server tells (`media_marker`).
     """
 
@@ -26,6 +27,7 @@ class TargetFacts:
     num_vocab: int
     build: str
     life: str
+    takes_drafts: bool = False
 
     @property
     def seed_slot(self) -> int:
@@ -51,8 +53,9 @@ async def read_facts(client: TargetClient) -> TargetFacts:
             num_vocab=int(models["data"][0]["meta"]["n_vocab"]),
             build=str(props.get("build_info", "unknown")),
             life=str(props.get("media_marker", "")),
+            takes_drafts=bool(props.get("specproxy", {}).get("drafts")),
         )
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise TargetError(
             f"{client.name} does not answer /props and /v1/models as llama-server does.",
             remedy="Point target.url at a llama-server of 2025 or later.",

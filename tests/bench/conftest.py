@@ -10,7 +10,7 @@ from rich.console import Console
 from specproxy.bench.arms import Arm
 from specproxy.bench.stats import Answer
 from specproxy.progress import Step
-from specproxy.serve import proxy, seeding
+from specproxy.serve import proxy, speculating
 from specproxy.settings import TargetSettings, load
 from specproxy.target.client import TargetClient
 from specproxy.testing import Language, ScriptedDrafter, ScriptedTarget
@@ -69,7 +69,7 @@ class ScriptedArms:
         drafter = drafter or ScriptedDrafter(language)
         running = await self._stack.enter_async_context(proxy(settings, drafter))
         with Step(Console(quiet=True), "waiting") as step:
-            await seeding(running.route, step)
+            await speculating(running.route, step)
         front = await self._stack.enter_async_context(TargetClient(TargetSettings(url=running.url)))
         return Arm("specproxy", label, front, server)
 

@@ -1,11 +1,10 @@
 """Rates are totals over totals, and undefined where nothing was measured."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
-from specproxy.bench.stats import Answer, ratio, summarise
+from specproxy.bench.stats import Answer, ratio, summarise, throughput
 
 MakeAnswer = Callable[..., Answer]
 
@@ -63,9 +62,17 @@ def test_an_answer_of_one_token_counts_but_has_no_rate(make_answer: MakeAnswer) 
     assert summary.num_tokens == 12
 
 
-def test_ratio(make_answer: MakeAnswer) -> None:
-    base = summarise([make_answer(num_tokens=11, ttft_s=0, total_s=10.0)])
-    fast = summarise([make_answer(num_tokens=11, ttft_s=0, total_s=4.0)])
-    assert ratio(fast, base) == pytest.approx(2.5)
-    assert ratio(base, base) == 1
-    assert ratio(fast, replace(base, tokens_per_s=None)) is None
+def test_throughput_counts_each_round_as_long_as_its_longest_answer(
+    make_answer: MakeAnswer,
+) -> None:
+    answers = [make_answer(num_tokens=10, total_s=seconds) for seconds in (1.0, 4.0, 2.0)]
+    assert throughput(answers, 2) == pytest.approx(30 / 6.0)
+    assert throughput(answers, 1) == pytest.approx(30 / 7.0)
+    assert throughput([], 2) is None
+
+
+def test_ratio() -> None:
+    assert ratio(10.0, 4.0) == pytest.approx(2.5)
+    assert ratio(None, 4.0) is None
+    assert ratio(10.0, None) is None
+    assert ratio(10.0, 0.0) is None

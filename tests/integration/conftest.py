@@ -20,7 +20,7 @@ from specproxy.pool.demo import DemoPool, PoolOptions
 from specproxy.pool.models import DemoModels
 from specproxy.progress import Step
 from specproxy.route import Route
-from specproxy.serve import proxy, seeding
+from specproxy.serve import proxy, speculating
 from specproxy.settings import TargetSettings, load
 from specproxy.target.client import TargetClient
 
@@ -54,7 +54,7 @@ async def proxied_pool(pool: DemoPool) -> AsyncIterator[Proxied]:
     try:
         async with proxy(settings, drafter) as server:
             with Step(Console(quiet=True), "learning") as step:
-                await seeding(server.route, step)
+                await speculating(server.route, step)
             async with TargetClient(TargetSettings(url=server.url)) as front:
                 yield Proxied(server.url, front, server.route, drafter)
     finally:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specproxy.draft.pace import ReadPace, share_rows
+from specproxy.core.pace import ReadPace, share_rows
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=8), st.integers(1, 256))

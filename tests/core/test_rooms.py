@@ -1,6 +1,6 @@
 """Bookkeeping of the KV cache's rooms."""
 
-from specproxy.draft.rooms import Room, Rooms
+from specproxy.core.rooms import Room, Rooms
 
 
 def settle(rooms: Rooms, owner: int, tokens: list[int]) -> Room:

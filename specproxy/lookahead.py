@@ -1,0 +1,128 @@
+"""Drafting ahead of the target: the main line, and branches off it, into one answer's tree.
+
+Two lanes share the draft model. One extends the main line whenever the window asks for it; the
+other drafts the target's likeliest ways off it. What the target says ends at once what it made
+void.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+
+from specproxy.core.acceptance import AcceptanceModel
+from specproxy.core.horizon import DraftPace
+from specproxy.core.tree import Advance, DraftTree, Node
+from specproxy.core.window import Window
+from specproxy.draft.protocol import Drafter, DraftSequence
+
+
+class Lookahead:
+    """Drafts into `tree` while `run` runs.
+
+    Args:
+        tree: of one answer; nobody else extends or advances it.
+        acceptance: what the route's answers have taught so far; learns from this one too.
+        grew: called with the number of nodes that are new in the tree.
+        pace: told how long drafting takes.
+        eager: tell of a branch's first token before more of it is drafted.
+    """
+
+    def __init__(
+        self,
+        drafter: Drafter,
+        tree: DraftTree,
+        window: Window,
+        acceptance: AcceptanceModel,
+        grew: Callable[[int], None],
+        pace: DraftPace | None = None,
+        *,
+        eager: bool = False,
+    ) -> None:
+        self._drafter = drafter
+        self._tree = tree
+        self._window = window
+        self._acceptance = acceptance
+        self._tell_grown = grew
+        self._pace = pace or DraftPace()
+        self._eager = eager
+        self._sequences: list[DraftSequence] = []
+        self._changed = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Lookahead {self._tree!r}>"
+
+    async def run(self) -> None:
+        """Draft until cancelled.
+
+        Raises:
+            DraftUnavailable: the drafter is gone (in an ExceptionGroup).
+        """
+        with self._opened() as line, self._opened() as branches:
+            async with asyncio.TaskGroup() as lanes:
+                lanes.create_task(self._draft_line(line), name="draft line")
+                lanes.create_task(self._draft_branches(branches), name="draft branches")
+
+    def advance(self, tokens: Sequence[int]) -> Advance:
+        """The target said `tokens`."""
+        advance = self._tree.advance(tokens)
+        for node, token in advance.decided:
+            self._acceptance.learn(node, token)
+        if advance.num_missed or advance.num_branched:
+            for sequence in self._sequences:
+                sequence.cut()  # what it drafts is void now
+        self._moved()
+        return advance
+
+    async def _draft_line(self, sequence: DraftSequence) -> None:
+        """Extend the main line whenever the window asks for it."""
+        tree = self._tree
+        while True:
+            changed = self._changed
+            tip = tree.tip
+            num_tokens = self._window.next_block(tree, self._acceptance)
+            num_new = 0
+            if num_tokens and not self._drafter.vocabulary.is_end(tip.token):
+                num_new = await self._draft(sequence, tip, num_tokens)
+            if not num_new:
+                await changed.wait()
+
+    async def _draft_branches(self, sequence: DraftSequence) -> None:
+        """Draft the target's likeliest ways off the main line."""
+        tree = self._tree
+        while True:
+            changed = self._changed
+            branch = self._window.next_branch(tree, self._acceptance)
+            if branch is None:
+                await changed.wait()
+                continue
+            node = tree.branch(branch.parent, branch.token, branch.probability)
+            if self._eager:
+                self._grew(1)
+            if not self._drafter.vocabulary.is_end(node.token) and self._window.branch_tokens > 1:
+                await self._draft(sequence, node, self._window.branch_tokens - 1)
+
+    async def _draft(self, sequence: DraftSequence, start: Node, num_tokens: int) -> int:
+        """Draft below `start`; returns how many tokens came, wanted or not by then."""
+        began_s = time.monotonic()
+        drafted = await sequence.draft(self._tree.context(start), num_tokens)
+        self._pace.drafted(len(drafted), time.monotonic() - began_s)
+        self._grew(self._tree.extend(start, drafted))
+        return len(drafted)
+
+    @contextmanager
+    def _opened(self) -> Iterator[DraftSequence]:
+        with closing(self._drafter.open()) as sequence:
+            self._sequences.append(sequence)
+            yield sequence
+
+    def _grew(self, num_tokens: int) -> None:
+        """The tree has `num_tokens` more; with none, whoever waits goes on waiting."""
+        if num_tokens:
+            self._tell_grown(num_tokens)
+            self._moved()
+
+    def _moved(self) -> None:
+        """Wake every lane that waits for a change since it last looked."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

@@ -1,0 +1,39 @@
+"""Generation requests to a coordinator: relayed as they are, while drafts go over the channel.
+
+The coordinator samples, formats and ends the answer; the request only gets a header more.
+"""
+
+from aiohttp import web
+
+from specproxy.core.drafts import HEADER
+from specproxy.errors import TargetError
+from specproxy.route import Mode
+from specproxy.server.account import log_answer
+from specproxy.server.context import METRICS, ROUTE
+from specproxy.server.passthrough import outcome_of, passthrough
+
+
+async def verified(request: web.Request, raw: bytes) -> web.StreamResponse:
+    """Relay one exchange with a coordinator, drafting for it meanwhile."""
+    route, metrics = request.app[ROUTE], request.app[METRICS]
+    mode = Mode.COORDINATOR
+    outcome = "cancelled"
+    async with route.verified() as found:
+        if found is None:  # it went away this very moment
+            return await passthrough(request, raw)
+        session, header = found
+        try:
+            response = await passthrough(request, raw, mode=mode, more={HEADER: header})
+            outcome = outcome_of(request, response)
+            return response
+        except TargetError:
+            outcome = "broken"
+            raise
+        finally:
+            metrics.requests.labels(route.name, mode.value, outcome).inc()
+            ttft_s = session.first_token_s
+            if ttft_s is not None:
+                metrics.first_token_s.labels(route.name, mode.value).observe(ttft_s)
+            log_answer(
+                route, kind=request.path, outcome=outcome, ttft_s=ttft_s, counts=session.counts
+            )
