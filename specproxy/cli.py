@@ -75,13 +75,56 @@ def serve(
     ] = None,
 ) -> None:
     """Run the proxy until SIGINT or SIGTERM."""
-    listen: dict[str, Any] = {"host": host, "port": port}
-    given = {key: value for key, value in listen.items() if value is not None}
-    settings = load(config, **({"listen": given} if given else {}))
+    settings = load(config, **_given(listen={"host": host, "port": port}))
     logs.configure(settings.log)
     from specproxy.serve import serve as run_proxy
 
-    code = _run(lambda: run_proxy(settings, Console(stderr=True), Console()))
+    _serve_until_told(lambda: run_proxy(settings, Console(stderr=True), Console()))
+
+
+@app.command()
+def coordinator(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Settings file; see configs/.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="The target's GGUF; instead of coordinator.model.")
+    ] = None,
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(help="host:port of an RPC worker; once for each, in the layers' order."),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Instead of listen.host.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Instead of listen.port; 0: any.")
+    ] = None,
+) -> None:
+    """Run a target that verifies drafts itself, in llama-server's place."""
+    settings = load(
+        config,
+        **_given(
+            listen={"host": host, "port": port},
+            coordinator={"model": model, "workers": worker or None},
+        ),
+    )
+    logs.configure(settings.log)
+    from specproxy.coordinate import coordinate
+
+    _serve_until_told(lambda: coordinate(settings, Console(stderr=True), Console()))
+
+
+def _given(**sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Sections of settings with what the command line says; nothing of what it does not."""
+    said = {
+        name: {key: value for key, value in section.items() if value is not None}
+        for name, section in sections.items()
+    }
+    return {name: section for name, section in said.items() if section}
+
+
+def _serve_until_told(work: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
+    """Run a server; being told to stop is no failure."""
+    code = _run(work)
     raise typer.Exit(0 if code in (128 + signal.SIGINT, 128 + signal.SIGTERM) else code)
 
 
