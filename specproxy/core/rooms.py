@@ -7,7 +7,7 @@ Invariant: `Room.tokens` are exactly the tokens at positions 0..len-1 of that se
 changes the native cache changes them in the same breath. Pure bookkeeping, no native call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from specproxy.core.prefix import common_prefix
@@ -42,6 +42,9 @@ class Rooms:
         busy = sum(room.busy for room in self._rooms)
         cells = sum(len(room.tokens) for room in self._rooms)
         return f"<Rooms {len(self._rooms)}: {owned} owned, {busy} busy, {cells} cells>"
+
+    def __iter__(self) -> Iterator[Room]:
+        return iter(self._rooms)
 
     def acquire(self, owner: int, tokens: Sequence[int]) -> Room | None:
         """A room for `owner`, busy until `release`; None when all of them are busy.

@@ -11,12 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from specproxy.errors import SpecproxyError
+from specproxy.errors import ConfigError, SpecproxyError
 from specproxy.llama.batch import Batch
 from specproxy.llama.library import load, native_log
 from specproxy.llama.model import Model
 
 _NO_ROOM = 1
+CACHE_TYPES = {
+    "f32": 0,
+    "f16": 1,
+    "bf16": 30,
+    "q8_0": 8,
+    "q5_1": 7,
+    "q5_0": 6,
+    "q4_1": 3,
+    "q4_0": 2,
+    "iq4_nl": 20,
+}
+"""What the cache's keys and values can be stored as; numbers of `ggml_type`."""
 
 
 class Context:
@@ -37,13 +49,19 @@ class Context:
         num_batch_tokens: int = 512,
         max_outputs: int | None = None,
         num_threads: int = 1,
+        cache_type_k: str = "f16",
+        cache_type_v: str = "f16",
+        offload_cache: bool = True,
     ) -> None:
         """Allocate the cache.
 
         Args:
             max_outputs: None for one per sequence id, the least libllama takes.
+            cache_type_k: one of `CACHE_TYPES`; so is `cache_type_v`.
+            offload_cache: each layer's part lies on that layer's device, not in this memory.
 
         Raises:
+            ConfigError: no such cache type.
             SpecproxyError: libllama cannot make it (memory, sizes), or the model is closed.
         """
         self._closing = ExitStack()
@@ -56,6 +74,9 @@ class Context:
         params.n_seq_max = max_sequences
         params.n_outputs_max = self.max_outputs = max(max_outputs or 0, max_sequences)
         params.n_threads = params.n_threads_batch = num_threads
+        params.type_k = _cache_type(cache_type_k)
+        params.type_v = _cache_type(cache_type_v)
+        params.offload_kqv = offload_cache
         params.kv_unified = True
         params.swa_full = True  # a pruned window could not be rolled back
         params.no_perf = True
@@ -67,7 +88,8 @@ class Context:
                 reason = native_log().take_errors() or "libllama gave no reason"
                 raise SpecproxyError(
                     f"No context of {num_tokens} tokens for {model.name}: {reason}.",
-                    remedy="Ask for a shorter context or fewer sequences.",
+                    remedy="Ask for a shorter context, fewer sequences or a smaller cache type "
+                    "(q8_0).",
                 )
             stack.callback(api.llama_free, self._handle)
             self._closing = stack.pop_all()
@@ -105,6 +127,10 @@ class Context:
             )
         return code == 0
 
+    def synchronize(self) -> None:
+        """Wait until everything that was decoded is computed, on whatever device."""
+        self._api.llama_synchronize(self._open())
+
     def logits(self, row: int) -> NDArray[np.float32]:
         """Logits of a row of the last batch, shape (n_vocab,).
 
@@ -138,3 +164,11 @@ class Context:
         if self._handle is None:
             raise SpecproxyError("The context is closed.")
         return self._handle
+
+
+def _cache_type(name: str) -> int:
+    if name not in CACHE_TYPES:
+        raise ConfigError(
+            f"There is no cache type {name!r}.", remedy=f"Known: {', '.join(CACHE_TYPES)}."
+        )
+    return CACHE_TYPES[name]

@@ -6,16 +6,35 @@ a running tokenisation) gave it back; `close` may be called at any time from any
 
 import ctypes
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from specproxy.errors import ConfigError, SpecproxyError
+from specproxy.llama.ggml import load_ggml
 from specproxy.llama.library import load, native_log
 
 
+class _BufferOverride(ctypes.Structure):
+    """`llama_model_tensor_buft_override`, which the bindings do not declare."""
+
+    _fields_ = (("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p))
+
+
+_OUTPUT_LAYER = rb"^(output|output_norm|token_embd)\."
+"""Its tensors; `token_embd` where the model uses the input's weights for the output too."""
+
+
 class Model:
-    """A loaded GGUF file."""
+    """A loaded GGUF file.
+
+    Attributes:
+        num_context_tokens_trained: longest sequence it was trained on.
+        num_layers: repeating layers, without the output layer.
+        num_bytes: size of all tensors.
+        description: architecture, size and quantisation, as libllama puts it.
+    """
 
     def __init__(
         self,
@@ -26,17 +45,22 @@ class Model:
         mmap: bool = True,
         devices: Sequence[int] | None = None,
         tensor_split: Sequence[float] | None = None,
+        output_local: bool = False,
     ) -> None:
         """Load `path`; blocks while it reads.
 
         Args:
             num_gpu_layers: layers to put on `devices`; negative for all.
             vocab_only: no weights; enough for a vocabulary.
-            devices: `ggml_backend_dev_t` handles in layer order; None for all there are.
-            tensor_split: share of the model per device, in their order.
+            devices: `Device.handle`s in layer order, never the processor's, which takes what
+                `num_gpu_layers` leaves; None for all accelerators of this machine.
+            tensor_split: share of the model per device, in their order; None for shares by
+                free memory.
+            output_local: keep the output layer here, on the processor, so that of a row one
+                hidden state crosses the network and not one logit per token of the vocabulary.
 
         Raises:
-            ConfigError: no such file, or libllama cannot read it.
+            ConfigError: no such file, or libllama cannot read it or find memory for it.
             SetupError: libllama is not there.
         """
         self.path = path
@@ -60,6 +84,10 @@ class Model:
         if tensor_split is not None:
             shares = (ctypes.c_float * api.llama_max_devices())(*tensor_split)
             params.tensor_split = shares
+        if output_local:
+            local = _BufferOverride(_OUTPUT_LAYER, load_ggml().cpu_buffer_type())
+            overrides = (_BufferOverride * 2)(local)  # the empty second one ends the list
+            params.tensor_buft_overrides = ctypes.addressof(overrides)
         native_log().take_errors()
         self._handle = api.llama_model_load_from_file(str(path).encode(), params)
         if not self._handle:
@@ -70,6 +98,9 @@ class Model:
                 "llama.cpp knows, and that memory suffices.",
             )
         self.num_context_tokens_trained: int = api.llama_model_n_ctx_train(self._handle)
+        self.num_layers: int = api.llama_model_n_layer(self._handle)
+        self.num_bytes: int = api.llama_model_size(self._handle)
+        self.description = _text(lambda *room: api.llama_model_desc(self._handle, *room)) or ""
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self._num_holders} holders"
@@ -79,6 +110,16 @@ class Model:
     def name(self) -> str:
         """The file's name without its suffix."""
         return self.path.stem
+
+    def metadata(self, key: str) -> str | None:
+        """A scalar or string of the file's metadata as text (`general.name`); None: not there.
+
+        Raises:
+            SpecproxyError: the model is closed.
+        """
+        read = load().llama_model_meta_val_str
+        with self.hold() as handle:
+            return _text(lambda *room: read(handle, key.encode(), *room))
 
     @contextmanager
     def hold(self) -> Iterator[int]:
@@ -109,3 +150,16 @@ class Model:
         if self._closed and self._num_holders == 0 and self._handle is not None:
             load().llama_model_free(self._handle)
             self._handle = None
+
+
+def _text(read: Callable[[Any, int], int]) -> str | None:
+    """What a libllama function writes into a buffer of a size, as `snprintf` does."""
+    size = 256
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        length = read(buffer, size)
+        if length < 0:
+            return None
+        if length < size:
+            return buffer.value.decode("utf-8", "replace")
+        size = length + 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from specproxy.errors import SpecproxyError
+from specproxy.errors import ConfigError, SpecproxyError
 from specproxy.llama.batch import Batch
 from specproxy.llama.context import Context
 from specproxy.llama.model import Model
@@ -138,3 +138,21 @@ def test_a_full_batch_takes_no_more_rows() -> None:
     with pytest.raises(IndexError):
         batch.add(3, 2, (0,), wants_logits=True)
     assert len(batch) == 2
+
+
+def test_a_smaller_cache_predicts_about_the_same(
+    context: Context, model: Model, prompt: list[int]
+) -> None:
+    exact = read(context, prompt, 0, 0)
+    small = Context(
+        model, num_tokens=512, num_batch_tokens=64, cache_type_k="q8_0", cache_type_v="q8_0"
+    )
+    rounded = read(small, prompt, 0, 0)
+    small.close()
+    assert 0 < np.abs(exact - rounded).max() < 2.0
+    assert exact.argmax() == rounded.argmax()
+
+
+def test_an_unknown_cache_type_is_told(model: Model) -> None:
+    with pytest.raises(ConfigError, match=r"no cache type 'q9'.*Known: f32, f16"):
+        Context(model, num_tokens=256, cache_type_k="q9")

@@ -53,3 +53,16 @@ def test_a_vocabulary_needs_no_weights_and_outlives_the_model(draft_model_path: 
     assert vocabulary.piece(vocabulary.token_of(b" village") or 0) == b" village"
     with pytest.raises(SpecproxyError, match="closed"):
         vocabulary.tokenize("a village")
+
+
+@pytest.mark.real
+def test_a_model_describes_itself(model: Model, draft_model_path: Path) -> None:
+    assert model.num_layers == 30
+    assert 0.9 < model.num_bytes / draft_model_path.stat().st_size < 1
+    assert "llama" in model.description
+    assert model.metadata("general.architecture") == "llama"
+    assert model.metadata("nothing.like.that") is None
+    template = model.metadata("tokenizer.chat_template")
+    assert template is not None
+    assert len(template) > 256  # longer than the first guess of a buffer
+    assert template.endswith(("}", "%}", "}}", "\n"))
