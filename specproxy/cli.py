@@ -113,6 +113,34 @@ def coordinator(
     _serve_until_told(lambda: coordinate(settings, Console(stderr=True), Console()))
 
 
+@app.command()
+def worker(
+    host: Annotated[str, typer.Option(help="Address to serve on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 50052,
+    device: Annotated[
+        str | None, typer.Option(help="ggml's name of the device to serve, as CUDA0; all GPUs.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Of the processor.")] = None,
+    cache: Annotated[bool, typer.Option("--cache", help="Keep tensors on disk.")] = False,
+    allow_public: Annotated[
+        bool, typer.Option("--allow-public", help="Serve on an address that others may reach.")
+    ] = False,
+) -> None:
+    """Serve this machine's devices to a coordinator: llama.cpp's RPC server."""
+    logs.configure(LogSettings())
+    from specproxy.worker import run_worker
+
+    run_worker(
+        host,
+        port,
+        Console(),
+        device=device,
+        num_threads=threads,
+        cache=cache,
+        allow_public=allow_public,
+    )
+
+
 def _given(**sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Sections of settings with what the command line says; nothing of what it does not."""
     said = {
@@ -200,7 +228,7 @@ def bench(
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
-    """Run `work` to its end; SIGINT and SIGTERM cancel it, once, and what it holds is given back.
+    """Run `work` to its end; SIGINT and SIGTERM cancel it, and what it holds is given back.
 
     Returns:
         Its result, or 128 plus the signal's number.
@@ -212,8 +240,7 @@ def _run(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
         caught: list[int] = []
 
         def tell(number: int) -> None:
-            if not caught:
-                task.cancel()
+            task.cancel()  # the first time it stops what runs, later ones hurry that
             caught.append(number)
 
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -6,11 +6,11 @@ void.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from specproxy.core.acceptance import AcceptanceModel
+from specproxy.core.drafted import DraftToken
 from specproxy.core.horizon import DraftPace
 from specproxy.core.tree import Advance, DraftTree, Node
 from specproxy.core.window import Window
@@ -83,7 +83,7 @@ class Lookahead:
             num_tokens = self._window.next_block(tree, self._acceptance)
             num_new = 0
             if num_tokens and not self._drafter.vocabulary.is_end(tip.token):
-                num_new = await self._draft(sequence, tip, num_tokens)
+                num_new = await self._draft(sequence, tip, num_tokens, windowed=True)
             if not num_new:
                 await changed.wait()
 
@@ -102,13 +102,27 @@ class Lookahead:
             if not self._drafter.vocabulary.is_end(node.token) and self._window.branch_tokens > 1:
                 await self._draft(sequence, node, self._window.branch_tokens - 1)
 
-    async def _draft(self, sequence: DraftSequence, start: Node, num_tokens: int) -> int:
-        """Draft below `start`; returns how many tokens came, wanted or not by then."""
-        began_s = time.monotonic()
-        drafted = await sequence.draft(self._tree.context(start), num_tokens)
-        self._pace.drafted(len(drafted), time.monotonic() - began_s)
-        self._grew(self._tree.extend(start, drafted))
-        return len(drafted)
+    async def _draft(
+        self, sequence: DraftSequence, start: Node, num_tokens: int, *, windowed: bool = False
+    ) -> int:
+        """Draft below `start`; returns how many tokens came, wanted or not by then.
+
+        Args:
+            windowed: end early where the window says so.
+        """
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        drafted: list[DraftToken] = []
+
+        def take(token: DraftToken) -> None:
+            drafted.append(token)
+            self._grew(self._tree.extend(start, drafted))
+            if windowed and not self._window.next_block(self._tree, self._acceptance):
+                sequence.cut()
+
+        came = await sequence.draft(self._tree.context(start), num_tokens, on_token=take)
+        self._pace.drafted(len(came), clock() - began_s)
+        return len(came)
 
     @contextmanager
     def _opened(self) -> Iterator[DraftSequence]:

@@ -43,7 +43,7 @@ POLL_S = 2.0
 
 
 COORDINATOR_WINDOW = Window(
-    block_tokens=1,
+    block_tokens=24,
     lookahead_tokens=24,
     near_tokens=3,
     sure_tokens=12,
@@ -350,8 +350,8 @@ class Route:
 
     async def _prompt(self, admission: Admission) -> Sequence[int]:
         """Ids of the prompt, from the target's own template and tokenizer."""
-        if admission.kind == "chat":
-            return await self._tokens.chat_prompt(admission.body)
+        if admission.chat is not None:
+            return await self._tokens.chat_prompt(admission.chat)
         prompt = single_prompt(admission.body.get("prompt"))
         if isinstance(prompt, list):
             return prompt

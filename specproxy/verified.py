@@ -6,7 +6,6 @@ exact token ids. Whatever goes wrong in here ends speculation for this answer an
 
 import asyncio
 import itertools
-import time
 
 import structlog
 
@@ -48,7 +47,7 @@ class VerifiedSession:
     ) -> None:
         self.counts = DraftCounts()
         self.first_token_s: float | None = None
-        self._began_s = time.monotonic()
+        self._began_s = asyncio.get_running_loop().time()
         self._drafter = drafter
         self._window = window
         self._acceptance = acceptance
@@ -73,7 +72,7 @@ class VerifiedSession:
 
     def _passed(self, message: Passed) -> None:
         if self.first_token_s is None:
-            self.first_token_s = time.monotonic() - self._began_s
+            self.first_token_s = asyncio.get_running_loop().time() - self._began_s
         self.counts.num_proposed += message.num_verified
         self.counts.num_accepted += message.num_accepted
         self.counts.num_generated += len(message.tokens)

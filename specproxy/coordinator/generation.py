@@ -131,6 +131,16 @@ class Engine(Protocol):
     @property
     def alive(self) -> bool: ...
 
+    @property
+    def num_passes(self) -> int:
+        """Passes so far."""
+        ...
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all passes so far: prompts, answers and drafted nodes."""
+        ...
+
     def generate(self, request: GenerationRequest) -> Generation:
         """Begin an answer; more than there are places for wait in line.
 

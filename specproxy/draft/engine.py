@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specproxy.core.drafted import DraftToken
-from specproxy.draft.jobs import Close, Cut, Job, Limit, OnToken, Start, Stop
+from specproxy.draft.jobs import Close, Cut, Job, Limit, Start, Stop
+from specproxy.draft.protocol import OnToken
 from specproxy.draft.worker import Worker
 from specproxy.errors import DraftUnavailable
 from specproxy.llama.model import Model

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from specproxy.core.drafted import DraftToken
 from specproxy.core.rooms import Room
-
-OnToken = Callable[[DraftToken], None]
+from specproxy.draft.protocol import OnToken
 
 
 @dataclass(eq=False, slots=True)

@@ -1,10 +1,13 @@
 """What a drafter is; `draft.engine` is one, `testing.drafter` another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from specproxy.core.drafted import DraftToken
 from specproxy.core.vocabulary import Vocabulary
+
+OnToken = Callable[[DraftToken], None]
+"""Told of each drafted token as soon as it is there, before the call returns."""
 
 
 class DraftSequence(Protocol):
@@ -13,7 +16,9 @@ class DraftSequence(Protocol):
     Keeps KV for the longest common prefix between calls; rolls back by itself.
     """
 
-    async def draft(self, tokens: Sequence[int], num_tokens: int) -> list[DraftToken]:
+    async def draft(
+        self, tokens: Sequence[int], num_tokens: int, *, on_token: OnToken | None = None
+    ) -> list[DraftToken]:
         """Greedy continuation of `tokens`.
 
         Args:
@@ -21,6 +26,7 @@ class DraftSequence(Protocol):
             num_tokens: how many to draft at most; fewer come back after an end-of-generation
                 token (which is the last one returned), at the context's end, or after `cut`.
                 0 only reads the context into the KV cache.
+            on_token: called with each token on the caller's loop; never after the call ended.
 
         Raises:
             DraftUnavailable: the drafter is gone; do not call again.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from specproxy.core.drafted import DraftToken
 from specproxy.core.vocabulary import Vocabulary
+from specproxy.draft.protocol import OnToken
 from specproxy.errors import DraftUnavailable
 from specproxy.testing.language import Language
 from specproxy.testing.vocabulary import FIRST_BYTE
@@ -175,7 +176,9 @@ class ScriptedSequence:
         self._cut: asyncio.Event | None = None
         self._closed = False
 
-    async def draft(self, tokens: Sequence[int], num_tokens: int) -> list[DraftToken]:
+    async def draft(
+        self, tokens: Sequence[int], num_tokens: int, *, on_token: OnToken | None = None
+    ) -> list[DraftToken]:
         drafter = self._drafter
         if not tokens:
             raise ValueError("a draft needs at least one token of context")
@@ -187,12 +190,17 @@ class ScriptedSequence:
         self.first_token.clear()
         try:
             await asyncio.sleep(0)
-            for done in range(len(drafted) if drafter.delay_s else 0):
-                if await self._is_cut(self._cut, drafter.delay_s):
+            for done, token in enumerate(drafted):
+                if drafter.delay_s and await self._is_cut(self._cut, drafter.delay_s):
                     drafted = drafted[:done]
                     break
-                self.first_token.set()
                 drafter.check()
+                self.first_token.set()
+                if on_token is not None:
+                    on_token(token)
+                if self._cut.is_set():
+                    drafted = drafted[: done + 1]
+                    break
         finally:
             self._cut = None
         drafter.check()

@@ -1,0 +1,1 @@
+"""From a model's text to content, reasoning and tool calls, piece by piece."""
