@@ -43,13 +43,14 @@ POLL_S = 2.0
 
 
 COORDINATOR_WINDOW = Window(
-    block_tokens=24,
-    lookahead_tokens=24,
+    block_tokens=40,
+    lookahead_tokens=40,
     near_tokens=3,
-    sure_tokens=12,
-    min_reach=0.15,
+    sure_tokens=24,
+    min_reach=0.05,
     branch_tokens=5,
-    min_branch_reach=0.04,
+    min_branch_reach=0.08,
+    branch_share=1.0,
 )
 """Of a target whose next pass verifies whatever is drafted: no seed to wait for, no plain pass."""
 

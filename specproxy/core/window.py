@@ -35,6 +35,8 @@ class Window:
         min_reach: beyond that the main line ends where its tip is less likely to be reached.
         branch_tokens: length of a branch, its first token included; 0: no branches.
         min_branch_reach: a branch is drafted if its first token is at least this likely.
+        branch_share: while the main line can still be extended, a branch must be at least this
+            likely against the line's tip: drafted together, both take longer.
     """
 
     block_tokens: int = 4
@@ -44,6 +46,7 @@ class Window:
     min_reach: float = 0.2
     branch_tokens: int = 6
     min_branch_reach: float = 0.06
+    branch_share: float = 0.0
 
     def next_block(self, tree: DraftTree, acceptance: AcceptanceModel) -> int:
         """Tokens to draft next on the main line; 0: none before the target moves."""
@@ -59,6 +62,8 @@ class Window:
             return None
         best: Branch | None = None
         best_reach = self.min_branch_reach
+        if self.branch_share and self.next_block(tree, acceptance):
+            best_reach = max(best_reach, self.branch_share * acceptance.reach(line))
         reach = 1.0
         parent = tree.root
         for node in line:
