@@ -108,7 +108,7 @@ class VerifiedSession:
     def _grew(self, num_tokens: int) -> None:
         self.counts.num_drafted += num_tokens
         if self._pusher is not None:
-            self._pusher.push(self._nodes_to_await())
+            self.counts.num_seeded += self._pusher.push(self._nodes_to_await())
 
     def _nodes_to_await(self) -> int:
         return nodes_to_await(
@@ -132,8 +132,8 @@ class _Pusher:
         self._numbers = itertools.count()
         self._sent: dict[Node, int] = {}
 
-    def push(self, go_at: int, *, moved: bool = False) -> None:
-        """Send new nodes.
+    def push(self, go_at: int, *, moved: bool = False) -> int:
+        """Send new nodes; returns how many.
 
         Args:
             go_at: nodes the next pass shall wait for.
@@ -144,6 +144,7 @@ class _Pusher:
             # a line that ends with the answer will not grow any more
             ends = self._drafter.vocabulary.is_end(self._tree.tip.token)
             self._drafts.grow(nodes, 0 if ends else go_at)
+        return len(nodes)
 
     def _grown(self, node: Node) -> GrownNode:
         self._sent[node] = number = next(self._numbers)

@@ -12,7 +12,7 @@ from specproxy.coordinator.schema.converter import SchemaConverter
 from specproxy.coordinator.tools.detection import parser_for
 from specproxy.coordinator.tools.harmony import HarmonyFormat, add_final
 from specproxy.coordinator.tools.protocol import Tool, ToolChoice, ToolFormat, ToolParser
-from specproxy.coordinator.tools.reasoning import PlainParser, ReasoningParser, is_open
+from specproxy.coordinator.tools.reasoning import PlainParser, ReasoningParser, open_reasoning
 from specproxy.coordinator.tools.structured import StructuredParser
 from specproxy.coordinator.tools.until import add_until
 from specproxy.errors import RequestError
@@ -134,7 +134,7 @@ class AnswerFormat:
             inner = StructuredParser() if structured else PlainParser()
         if self.thinking is None or structures_all or not splits:
             return inner
-        return ReasoningParser(inner, self.thinking, opened=is_open(prompt, self.thinking))
+        return ReasoningParser(inner, self.thinking, opened=open_reasoning(prompt, self.thinking))
 
     def grammar(
         self,
@@ -188,12 +188,13 @@ class AnswerFormat:
             breaks = [tag.count("\n") for tag in (tags[0], tags[1].split(end)[0])]
             after = NEWLINE * (len(tags[1]) - len(tags[1].rstrip("\n")))
             inside = f'{text}{breaks[1] * NEWLINE} "{end}"{after}'
-            if is_open(prompt, tags):
+            if open_reasoning(prompt, tags) is not None:
                 root = f"{inside} {answer}"
             elif prompt.rstrip().endswith(end):
                 root = f"space {answer}"
             else:
-                root = f'space ("{begin}"{breaks[0] * NEWLINE} {inside})? {answer}'
+                lead = "" if tags == MISTRAL_TAGS else "space "
+                root = f'{lead}("{begin}"{breaks[0] * NEWLINE} {inside})? {answer}'
         converter.rules.add("root", root)
         return converter.rules.text()
 

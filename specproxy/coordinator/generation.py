@@ -53,7 +53,8 @@ class Step:
     """What one pass did for one answer.
 
     Attributes:
-        tokens: emitted, in order; never empty.
+        tokens: emitted, in order; empty only in a last step with `length`, when the KV cache ran
+            full of running answers.
         num_verified: drafted nodes of this answer that were in the pass.
         num_accepted: those of them that were emitted.
         num_rows: rows of the whole pass, other answers' included.

@@ -12,14 +12,14 @@ class DraftCounts:
 
     Attributes:
         num_drafted: the draft model produced them and the tree took them.
-        num_seeded: sent to the target's pool.
+        num_seeded: sent to the target: into its pool, or into a coordinator's tree.
         num_confirmed: the target said them as drafted, branches included.
         num_pooled: those confirmed whose seed had arrived in time.
         num_branched: those confirmed on a branch.
         num_missed: the target said something else where a draft was.
         num_undrafted: the target was ahead of the draft.
-        num_proposed: the target's own `draft_n`: tokens its pool proposed.
-        num_accepted: the target's own `draft_n_accepted`.
+        num_proposed: the target's own count of tokens that it verified (`draft_n`).
+        num_accepted: those it accepted (`draft_n_accepted`).
         num_generated: tokens of the answers, as the target counts them.
         num_answers: answers that were followed to their end.
     """

@@ -59,6 +59,8 @@ def test_reasoning(text: str, expected: Message, size: int) -> None:
 def test_reasoning_that_the_prompt_opened() -> None:
     opened = "<|im_start|>assistant\n<think>\n"
     assert read(QWEN3.parser(opened), ["A.\n</think>\n\nB"]) == Message("B", "A.\n")
+    bare = AnswerFormat(None, ("<think>", "</think>"))
+    assert read(bare.parser(opened), ["A</think>B"]) == Message("B", "\nA")
     spoken = "<|im_start|>user\nWhat is <think>?<|im_end|>\n<|im_start|>assistant\n"
     assert read(QWEN3.parser(spoken), ["A tag."]) == Message("A tag.")
 

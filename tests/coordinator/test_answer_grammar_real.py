@@ -63,7 +63,7 @@ async def test_forced_answers(
         format_ = AnswerFormat.of(template.source)
         num_complete = 0
         for more in [*(FORCED if format_.tools else []), *STRUCTURED]:
-            common = {"temperature": 0, "max_tokens": 40, "n_predict": 40}
+            common = {"temperature": 0, "n_predict": 40, "cache_prompt": False}
             body = {"messages": [user(QUESTION)], **more, **common}
             theirs, finish = await expected(server, body)
             prompt = template.apply(body)

@@ -226,6 +226,18 @@ async def test_cancelled_answers_leave_nothing_behind(
     assert not any(state.busy for state in engine.states())
 
 
+async def test_a_closed_answer_is_generated_no_further(shared: LlamaEngine) -> None:
+    emitted_before = shared.num_emitted
+    generation = shared.generate(request_of(shared, PROMPTS[3], max_tokens=500))
+    await anext(generation)
+    generation.close()
+    with pytest.raises(StopAsyncIteration):
+        await anext(generation)
+    await answer(shared, request_of(shared, PROMPTS[3], max_tokens=8))
+    assert shared.num_emitted - emitted_before < 20
+    assert not any(state.busy for state in shared.states())
+
+
 async def test_an_answer_ends_where_the_context_does(
     make_engine: Callable[..., LlamaEngine],
 ) -> None:

@@ -16,10 +16,11 @@ State = Callable[[], bool]
 class ReasoningParser:
     """Reads the reasoning; what follows is for the parser inside."""
 
-    def __init__(self, inner: ToolParser, tags: tuple[str, str], *, opened: bool) -> None:
+    def __init__(self, inner: ToolParser, tags: tuple[str, str], *, opened: str | None) -> None:
         """Args:
         tags: what stands before and after the reasoning.
-        opened: the prompt ended with the first of them.
+        opened: what the prompt has of the reasoning; None: it did not begin there. Spaces count
+            as the answer's, as in llama-server.
         """
         self._inner = inner
         self._begin, self._end = (tag.strip() for tag in tags)
@@ -29,9 +30,9 @@ class ReasoningParser:
         self._blank = ""
         self._said = False
         self._deltas: list[Delta] = []
-        self._state: State = self._in_reasoning if opened else self._before
-        if opened:
-            self._num_leading = 0
+        self._state: State = self._before if opened is None else self._in_reasoning
+        if opened is not None:
+            self._reason(opened if opened.isspace() else "")
 
     def feed(self, text: str) -> list[Delta]:
         """As in the protocol."""
@@ -110,7 +111,8 @@ class PlainParser:
         return []
 
 
-def is_open(prompt: str, tags: tuple[str, str]) -> bool:
-    """Whether `prompt` ends inside the reasoning that the answer is to go on with."""
+def open_reasoning(prompt: str, tags: tuple[str, str]) -> str | None:
+    """The reasoning inside of which `prompt` ends, as far as it goes; None: it ends in none."""
     begin, end = (re.escape(tag.strip()) for tag in tags)
-    return bool(re.search(rf"{begin}(?:(?!{end}|<\||\[/INST)[\s\S])*\Z", prompt))
+    found = re.search(rf"{begin}((?:(?!{end}|<\||\[/INST)[\s\S])*)\Z", prompt)
+    return found[1] if found else None
