@@ -1,4 +1,5 @@
-# The proxy and its draft model on the CPU; nothing of the pool. Mount the settings and the draft:
+# The proxy and its draft model on the CPU; `worker` and `coordinator` run from it, too
+# (docker-compose.yaml). Mount the settings and the draft:
 #
 #   docker run -p 8088:8088 -e SPECPROXY_LISTEN__API_KEY=KEY \
 #     -v ./my.yaml:/etc/specproxy/config.yaml:ro -v /models:/models:ro specproxy
@@ -15,7 +16,7 @@ WORKDIR /src
 # for the one that builds the image. A layer of its own, for it takes minutes.
 COPY pyproject.toml ./
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
-    && CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF" \
+    && CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DGGML_RPC=ON -DLLAVA_BUILD=OFF" \
     pip install --no-cache-dir -r requirements.txt
 
 COPY README.md ./

@@ -4,7 +4,6 @@ Exit codes: 0 it did what it should; 1 it did not (a part failed, or a compariso
 2 settings, flags or the set-up are wrong; 130 and 143 for SIGINT and SIGTERM.
 """
 
-import asyncio
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -17,6 +16,8 @@ from rich.console import Console
 import specproxy
 from specproxy import logs
 from specproxy.errors import ConfigError, SetupError, SpecproxyError
+from specproxy.pool_cli import register
+from specproxy.running import run_until_told
 from specproxy.settings import LogSettings, load
 
 app = typer.Typer(
@@ -26,6 +27,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+register(app)
 
 RttMs = Annotated[
     float, typer.Option("--rtt-ms", min=0, max=5000, help="Round trip to each worker, ms.")
@@ -152,7 +155,7 @@ def _given(**sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _serve_until_told(work: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
     """Run a server; being told to stop is no failure."""
-    code = _run(work)
+    code = run_until_told(work)
     raise typer.Exit(0 if code in (128 + signal.SIGINT, 128 + signal.SIGTERM) else code)
 
 
@@ -174,7 +177,7 @@ def demo(
     command = DemoCommand(rtt_ms=rtt_ms, num_tokens=tokens, num_prompts=prompts, keep=keep)
     console = Console(stderr=True)
     parts = demo_parts(console)
-    raise typer.Exit(_run(lambda: run_demo(command, parts, console, Console())))
+    raise typer.Exit(run_until_told(lambda: run_demo(command, parts, console, Console())))
 
 
 @app.command()
@@ -224,35 +227,7 @@ def bench(
     logs.configure(LogSettings(level="warning"))
     console = Console(stderr=True)
     parts = demo_parts(console)
-    raise typer.Exit(_run(lambda: run_bench(command, parts, console, Console())))
-
-
-def _run(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
-    """Run `work` to its end; SIGINT and SIGTERM cancel it, and what it holds is given back.
-
-    Returns:
-        Its result, or 128 plus the signal's number.
-    """
-
-    async def until_told() -> int:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        caught: list[int] = []
-
-        def tell(number: int) -> None:
-            task.cancel()  # the first time it stops what runs, later ones hurry that
-            caught.append(number)
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, tell, number)
-        try:
-            return await work() or 0
-        except asyncio.CancelledError:
-            if not caught:
-                raise
-            return 128 + caught[0]
-
-    return asyncio.run(until_told())
+    raise typer.Exit(run_until_told(lambda: run_bench(command, parts, console, Console())))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "specproxy"
 RANKS = {
     "errors": 0,
     "progress": 1,
+    "running": 1,
     "settings": 1,
     "core": 1,
     "logs": 2,
@@ -31,6 +32,7 @@ RANKS = {
     "bench": 9,
     "testing": 9,
     "demo": 10,
+    "pool_cli": 10,
     "cli": 11,
 }
 """A module imports from lower ranks only; equal ranks do not know each other."""

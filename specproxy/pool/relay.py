@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import random
 import selectors
 import sys
 from collections import deque
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from typing import Self
 
 from specproxy.core.tasks import spawn, stop
+from specproxy.pool.pacing import LinkSpeed, Pacing
 
 MAX_IN_FLIGHT_BYTES = 64 << 20
 """Per direction. Divided by the one-way delay this is the link's bandwidth: 1.6 GB/s at 80 ms."""
@@ -27,16 +29,13 @@ MAX_IN_FLIGHT_BYTES = 64 << 20
 class _Pipe:
     """One direction of a connection: chunks wait until they are due, None ends the stream."""
 
-    def __init__(
-        self, delay_s: Callable[[], float], max_bytes: int, on_end: Callable[[], None]
-    ) -> None:
-        self._delay_s = delay_s
+    def __init__(self, pacing: Pacing, max_bytes: int, on_end: Callable[[], None]) -> None:
+        self._pacing = pacing
         self._max_bytes = max_bytes
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[float, bytes | None]] = deque()
         self._num_bytes = 0
-        self._last_due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._sink_is_full = False
         self.source: asyncio.Transport | None = None
@@ -45,9 +44,8 @@ class _Pipe:
 
     def put(self, data: bytes | None) -> None:
         """Take what the source sent."""
-        # Never due before an earlier chunk, also when the round trip was just made shorter.
-        due = self._last_due = max(self._last_due, self._loop.time() + self._delay_s())
-        self._waiting.append((due, data))
+        due_s = self._pacing.arrival_s(self._loop.time(), len(data or b""))
+        self._waiting.append((due_s, data))
         self._num_bytes += len(data or b"")
         if self._num_bytes > self._max_bytes and self.source is not None:
             self.source.pause_reading()
@@ -120,13 +118,13 @@ class _Connection:
 
     def __init__(
         self,
-        delay_s: Callable[[], float],
+        new_pacing: Callable[[], Pacing],
         max_bytes: int,
         on_lost: Callable[["_Connection"], None],
     ) -> None:
         self._on_lost = on_lost
-        self._up = _Pipe(delay_s, max_bytes, self._up_ended)
-        self._down = _Pipe(delay_s, max_bytes, self._down_ended)
+        self._up = _Pipe(new_pacing(), max_bytes, self._up_ended)
+        self._down = _Pipe(new_pacing(), max_bytes, self._down_ended)
         self.client = _End(self._up, self._down, self.abort)
         self.worker = _End(self._down, self._up, self.abort)
 
@@ -158,6 +156,7 @@ class DelayRelay:
 
     Attributes:
         rtt_ms: emulated round trip; may be set while running, for bytes that come from then on.
+            Jitter and rate (of each connection's directions) are as in `LinkSpeed`.
         port: where it listens, once entered.
     """
 
@@ -168,9 +167,12 @@ class DelayRelay:
         rtt_ms: float,
         listen_port: int = 0,
         *,
+        jitter_ms: float = 0.0,
+        mbit_s: float | None = None,
         max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES,
     ) -> None:
-        self.rtt_ms = rtt_ms
+        self._speed = LinkSpeed(rtt_ms, jitter_ms, mbit_s)
+        self._rng = random.Random()
         self._max_bytes = max_in_flight_bytes
         self.port = listen_port
         self._target = (target_host, target_port)
@@ -184,6 +186,14 @@ class DelayRelay:
             f"<DelayRelay :{self.port} -> {host}:{port}, {self.rtt_ms:g} ms, "
             f"{len(self._connections)} connections>"
         )
+
+    @property
+    def rtt_ms(self) -> float:
+        return self._speed.rtt_ms
+
+    @rtt_ms.setter
+    def rtt_ms(self, rtt_ms: float) -> None:
+        self._speed.rtt_ms = rtt_ms
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -203,7 +213,7 @@ class DelayRelay:
 
     def _accept(self) -> asyncio.Protocol:
         connection = _Connection(
-            lambda: max(0.0, self.rtt_ms) / 2000, self._max_bytes, self._connections.discard
+            lambda: Pacing(self._speed, self._rng), self._max_bytes, self._connections.discard
         )
         self._connections.add(connection)
         task = spawn(self._connect(connection), name=f"relay to {self._target[1]}")
@@ -242,21 +252,24 @@ async def serve(targets: list[tuple[str, int]], rtt_ms: float) -> None:
             print(json.dumps(float(line)), flush=True)
 
 
-def _endpoint(text: str) -> tuple[str, int]:
+def endpoint(text: str) -> tuple[str, int]:
+    """Host and port of `host:port`."""
     host, _, port = text.rpartition(":")
     return host, int(port)
+
+
+def precise_loop() -> asyncio.AbstractEventLoop:
+    """epoll rounds timeouts up to whole milliseconds, select does not: a millisecond is a LAN."""
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 def main() -> None:
     """Entry point of `python -m specproxy.pool.relay`."""
     parser = argparse.ArgumentParser(description="Delay TCP connections, one relay per target.")
     parser.add_argument("--rtt-ms", type=float, default=80.0)
-    parser.add_argument("targets", nargs="+", type=_endpoint, metavar="HOST:PORT")
+    parser.add_argument("targets", nargs="+", type=endpoint, metavar="HOST:PORT")
     arguments = parser.parse_args()
-    # epoll rounds timeouts up to whole milliseconds, select does not: a millisecond is a whole LAN.
-    with asyncio.Runner(
-        loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())
-    ) as runner:
+    with asyncio.Runner(loop_factory=precise_loop) as runner:
         runner.run(serve(arguments.targets, arguments.rtt_ms))
 
 

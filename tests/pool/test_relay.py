@@ -194,3 +194,11 @@ async def test_leaving_the_relay_closes_what_is_open(worker: Worker) -> None:
         await writer.wait_closed()
     with pytest.raises(ConnectionError):
         await asyncio.open_connection("127.0.0.1", relay.port)
+
+
+async def test_a_narrow_link_takes_the_time_of_its_bytes(worker: Worker) -> None:
+    data = random.Random(2).randbytes(100_000)
+    async with DelayRelay("127.0.0.1", worker.port, 0.0, mbit_s=8.0) as relay:
+        start_s = time.monotonic()
+        assert await exchange(relay.port, data) == data + b"bye"
+        assert time.monotonic() - start_s >= 0.1

@@ -1,0 +1,1 @@
+"""What is wrong with a pool: first examined, then judged by pure checks."""

@@ -1,0 +1,1 @@
+"""GGUF files as a pool sees them: headers alone, never the weights."""

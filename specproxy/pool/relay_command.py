@@ -1,0 +1,57 @@
+"""`specproxy relay`: a slow link before workers that are near, to rehearse a far pool."""
+
+import asyncio
+import contextlib
+
+from rich.console import Console
+
+from specproxy.errors import ConfigError
+from specproxy.llama.rpc import split_endpoint
+from specproxy.pool.relay import DelayRelay, precise_loop
+
+
+def relay_command(
+    targets: list[str],
+    out: Console,
+    *,
+    rtt_ms: float,
+    jitter_ms: float = 0.0,
+    mbit_s: float | None = None,
+    port: int = 0,
+) -> int:
+    """Relay connections until SIGINT; returns the exit code.
+
+    Args:
+        targets: `host:port` of each worker.
+        port: where the first relay listens on loopback, the others on the ports after it; 0: any.
+
+    Raises:
+        ConfigError: what is no target, or a port in use.
+    """
+    endpoints = [split_endpoint(target) for target in targets]
+    relays = [
+        DelayRelay(*endpoint, rtt_ms, port + at if port else 0, jitter_ms=jitter_ms, mbit_s=mbit_s)
+        for at, endpoint in enumerate(endpoints)
+    ]
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        asyncio.Runner(loop_factory=precise_loop) as runner,
+    ):
+        runner.run(_serve(relays, targets, out))
+    return 0
+
+
+async def _serve(relays: list[DelayRelay], targets: list[str], out: Console) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for relay, target in zip(relays, targets, strict=True):
+            try:
+                await stack.enter_async_context(relay)
+            except OSError as error:
+                raise ConfigError(
+                    f"A relay cannot listen on port {relay.port}: {error.strerror}.",
+                    remedy="Choose another --port, or leave it out.",
+                ) from error
+            out.print(f"127.0.0.1:{relay.port} -> {target}", highlight=False, markup=False)
+        listening = ",".join(f"127.0.0.1:{relay.port}" for relay in relays)
+        out.print(f"For llama-server: --rpc {listening}", highlight=False, soft_wrap=True)
+        await asyncio.Event().wait()
