@@ -13,12 +13,14 @@ from aiohttp import web
 from rich.console import Console
 
 from specproxy.coordinator.app import create_app
-from specproxy.coordinator.build import build
+from specproxy.coordinator.build import build, find_devices
 from specproxy.coordinator.generation import Engine
 from specproxy.coordinator.loading import loading_app
 from specproxy.coordinator.served import ServedModel
 from specproxy.core.tasks import spawn
 from specproxy.errors import ConfigError, CoordinatorError
+from specproxy.pool.layout import Place
+from specproxy.pool.memory import check_fits
 from specproxy.progress import Step
 from specproxy.settings import CoordinatorSettings, Settings
 
@@ -100,7 +102,7 @@ async def _death_of(engine: Engine) -> None:
 
 async def _loaded(settings: CoordinatorSettings, console: Console) -> ServedModel:
     """Loaded in a thread, with progress."""
-    loading = spawn(asyncio.to_thread(build, settings), name="load the model")
+    loading = spawn(asyncio.to_thread(_load, settings), name="load the model")
     with Step(console, f"Loading {settings.model.name}") as step:
         try:
             while not loading.done():
@@ -112,3 +114,15 @@ async def _loaded(settings: CoordinatorSettings, console: Console) -> ServedMode
             if loading.exception() is None:
                 await loading.result().engine.aclose()
             raise
+
+
+def _load(settings: CoordinatorSettings) -> ServedModel:
+    """Blocks."""
+    devices = find_devices(settings)
+    check_fits(
+        settings,
+        [Place(device.name, device.memory_free_bytes) for device in devices.ordered],
+        host_free_bytes=devices.processor.memory_free_bytes,
+        output_local=devices.output_local,
+    )
+    return build(settings, devices)
