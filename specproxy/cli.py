@@ -15,8 +15,9 @@ from rich.console import Console
 
 import specproxy
 from specproxy import logs
+from specproxy.bench_cli import register as register_bench
 from specproxy.errors import ConfigError, SetupError, SpecproxyError
-from specproxy.pool_cli import register
+from specproxy.pool_cli import register as register_pool
 from specproxy.running import run_until_told
 from specproxy.settings import LogSettings, load
 
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-register(app)
+register_pool(app)
 
 RttMs = Annotated[
     float, typer.Option("--rtt-ms", min=0, max=5000, help="Round trip to each worker, ms.")
@@ -180,55 +181,7 @@ def demo(
     raise typer.Exit(run_until_told(lambda: run_demo(command, parts, console, Console())))
 
 
-@app.command()
-def bench(
-    on_demo: Annotated[bool, typer.Option("--demo", help="On the demo pool.")] = False,
-    rtt_ms: RttMs = 80.0,
-    mode: Annotated[
-        str, typer.Option(help="How specproxy works: seeding or coordinator.")
-    ] = "seeding",
-    tokens: Annotated[
-        int | None, typer.Option(min=2, max=1024, help="Per answer at most; 96.")
-    ] = None,
-    prompts: Annotated[int | None, typer.Option(min=1, help="How many; all.")] = None,
-    draft_n: Annotated[
-        str, typer.Option(help="Tokens that llama-server's own draft drafts, e.g. 4,8,16.")
-    ] = "16",
-    clients: Annotated[int, typer.Option(min=1, max=64, help="Requests at a time.")] = 1,
-    groups: Annotated[
-        str, typer.Option(help="Batches the coordinator keeps in flight, an arm each, e.g. 1,2.")
-    ] = "1",
-    quick: Annotated[bool, typer.Option("--quick", help="4 prompts of 32 tokens.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", dir_okay=False, help="Write the report here too.")
-    ] = None,
-) -> None:
-    """Measure: the target alone, with its own draft model, and through specproxy."""
-    from specproxy.bench.command import BenchCommand, read_mode, read_numbers
-    from specproxy.bench.command import bench as run_bench
-    from specproxy.bench.pools import demo_parts
-
-    if not on_demo:
-        raise ConfigError(
-            "`specproxy bench` measures the demo pool only so far.", remedy="Add --demo."
-        )
-    command = BenchCommand(
-        rtt_ms=rtt_ms,
-        mode=read_mode(mode),
-        num_tokens=tokens,
-        num_prompts=prompts,
-        draft_ns=read_numbers("--draft-n", draft_n),
-        num_clients=clients,
-        groups=read_numbers("--groups", groups, largest=8),
-        quick=quick,
-        json_path=json_file,
-    )
-    command.check()
-    logs.configure(LogSettings(level="warning"))
-    console = Console(stderr=True)
-    parts = demo_parts(console)
-    raise typer.Exit(run_until_told(lambda: run_bench(command, parts, console, Console())))
-
+register_bench(app)
 
 if __name__ == "__main__":
     main()

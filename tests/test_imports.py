@@ -33,6 +33,7 @@ RANKS = {
     "testing": 9,
     "demo": 10,
     "pool_cli": 10,
+    "bench_cli": 10,
     "cli": 11,
 }
 """A module imports from lower ranks only; equal ranks do not know each other."""

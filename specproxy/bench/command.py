@@ -1,104 +1,26 @@
-"""`specproxy bench`: arms up, measured with progress, reported."""
+"""`specproxy bench --demo`: arms up, measured with progress, reported."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from rich.console import Console
 
 from specproxy.bench.arms import Arm
-from specproxy.bench.pools import DemoParts, Way, demo_arms
-from specproxy.bench.report import Report, differences, table, to_json
-from specproxy.bench.runner import BenchOptions, Watch, run
-from specproxy.bench.stats import Answer, summarise
-from specproxy.bench.workloads import Prompt, choose
-from specproxy.errors import ConfigError
+from specproxy.bench.options import BenchCommand
+from specproxy.bench.pools import DemoParts, demo_arms
+from specproxy.bench.report import Report, differences
+from specproxy.bench.runner import Watch, run
+from specproxy.bench.sweep import Sweep, sweep_differences, sweep_grid, sweep_verdict
+from specproxy.bench.table import Grid, arms_grid, on_terminal
+from specproxy.bench.verdict import verdict
+from specproxy.bench.watch import BenchProgress
+from specproxy.errors import PoolError
 from specproxy.pool.demo import PoolOptions
-from specproxy.progress import Step
 from specproxy.target.facts import read_facts
 
-MODES: tuple[Way, ...] = ("seeding", "coordinator")
-LATER_MODES = ("fanout",)
-QUICK_PROMPTS = 4
-QUICK_TOKENS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class BenchCommand:
-    """The command's options.
-
-    Attributes:
-        num_tokens, num_prompts: None: all there is, or less when `quick`.
-        draft_ns, groups: each is an arm of its own.
-        json_path: None writes no file.
-    """
-
-    rtt_ms: float = 80.0
-    mode: Way = "seeding"
-    num_tokens: int | None = None
-    num_prompts: int | None = None
-    draft_ns: tuple[int, ...] = (16,)
-    num_clients: int = 1
-    groups: tuple[int, ...] = (1,)
-    quick: bool = False
-    json_path: Path | None = None
-
-    @property
-    def options(self) -> BenchOptions:
-        return BenchOptions(
-            num_tokens=self.num_tokens or (QUICK_TOKENS if self.quick else 96),
-            num_clients=self.num_clients,
-        )
-
-    @property
-    def prompts(self) -> Sequence[Prompt]:
-        return choose(self.num_prompts or (QUICK_PROMPTS if self.quick else None))
-
-    def check(self) -> None:
-        """Find out what cannot work before anything is built or measured.
-
-        Raises:
-            ConfigError: there are not so many prompts, or the file cannot be written.
-        """
-        choose(self.num_prompts)
-        if self.json_path is not None:
-            _check_writable(self.json_path)
-
-
-def read_mode(mode: str) -> Way:
-    """The way the specproxy arm works.
-
-    Raises:
-        ConfigError: it does not exist, or not yet.
-    """
-    for known in MODES:
-        if mode == known:
-            return known
-    what = "is not built yet" if mode in LATER_MODES else "does not exist"
-    raise ConfigError(f"--mode {mode} {what}.", remedy=f"What exists: {', '.join(MODES)}.")
-
-
-def read_numbers(option: str, text: str, *, largest: int = 64) -> tuple[int, ...]:
-    """Numbers separated by commas, as an option has them.
-
-    Raises:
-        ConfigError: something else was given.
-    """
-    try:
-        numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        numbers = ()
-    if not numbers or not all(1 <= number <= largest for number in numbers):
-        raise ConfigError(
-            f"{option} {text} is no list of numbers from 1 to {largest}.",
-            remedy=f"For example: {option} {','.join(map(str, _examples(largest)))}.",
-        )
-    return numbers
-
-
-def _examples(largest: int) -> tuple[int, ...]:
-    return (4, 8, 16) if largest >= 16 else (1, 2)
+WIDTH = 180
+"""Of a table that goes into a file."""
+ArmsStart = Callable[[], AbstractAsyncContextManager[list[Arm]]]
 
 
 async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: Console) -> int:
@@ -112,109 +34,123 @@ async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: 
     Returns:
         The exit code: 0 if every answer was the target's own.
     """
-    prompts, path = command.prompts, command.json_path
+    if command.rtt_sweep:
+        return await _bench_sweep(command, parts, console, out)
     async with demo_arms(
         parts,
         console,
         rtt_ms=command.rtt_ms,
-        way=command.mode,
+        ways=command.modes,
         draft_ns=command.draft_ns,
         num_clients=command.num_clients,
         groups=command.groups,
     ) as arms:
-        with BenchProgress(console, len(arms), len(prompts)) as progress:
-            results = await run(arms, prompts, command.options, progress)
-        facts = await read_facts(arms[0].server)
-    report = Report(
+        with BenchProgress(console, len(arms), len(command.prompts)) as progress:
+            report = await measured(command, arms, command.rtt_ms, progress)
+    show(report, out)
+    command.outputs.write_report(report, command.line)
+    _say_written(command, out)
+    return 0 if report.identical else 1
+
+
+async def _bench_sweep(
+    command: BenchCommand, parts: DemoParts, console: Console, out: Console
+) -> int:
+    def start() -> AbstractAsyncContextManager[list[Arm]]:
+        return demo_arms(
+            parts,
+            console,
+            rtt_ms=0.0,
+            ways=command.modes,
+            draft_ns=command.draft_ns,
+            num_clients=command.num_clients,
+            groups=command.groups,
+            warm="always",
+        )
+
+    done = await sweep(command, start, console)
+    show_sweep(done, out)
+    _say_written(command, out)
+    return 0 if done.identical else 1
+
+
+async def sweep(command: BenchCommand, start: ArmsStart, console: Console) -> Sweep:
+    """Measure at every round trip.
+
+    Every round has servers of its own, so that each can be asked the same prompts and none has
+    learnt an answer. They start on a link without delay, where all token counts are warmed.
+    What is finished is written after every round.
+
+    Args:
+        start: brings up the arms.
+    """
+    rounds: list[Report] = []
+    for number, rtt_ms in enumerate(command.rtt_sweep, 1):
+        where = f"{rtt_ms} ms ({number}/{len(command.rtt_sweep)})"
+        async with start() as arms:
+
+            async def set_link(arms: Sequence[Arm] = arms, rtt_ms: float = rtt_ms) -> None:
+                await set_rtt_ms(arms, rtt_ms)
+
+            with BenchProgress(console, len(arms), len(command.prompts), where=where) as watch:
+                rounds.append(await measured(command, arms, rtt_ms, watch, set_link))
+        command.outputs.write_sweep(Sweep(rounds), command.line)
+    return Sweep(rounds)
+
+
+async def measured(
+    command: BenchCommand,
+    arms: Sequence[Arm],
+    rtt_ms: float,
+    watch: Watch,
+    set_link: Callable[[], Awaitable[None]] | None = None,
+) -> Report:
+    """Measure `arms`; arguments as of `run`."""
+    results = await run(arms, command.prompts, command.options, watch, set_link=set_link)
+    facts = await read_facts(arms[0].server)
+    return Report(
         results,
-        prompts,
+        command.prompts,
         command.options,
-        rtt_ms=command.rtt_ms,
+        rtt_ms=rtt_ms,
         num_workers=PoolOptions().num_workers,
         mode=command.mode,
         llama_build=facts.build,
     )
-    show(report, out)
-    if path is not None:
-        path.write_text(json.dumps(to_json(report), indent=1) + "\n", encoding="utf-8")
-        out.print(f"Written to {path}", highlight=False, soft_wrap=True)
-    return 0 if report.identical else 1
+
+
+async def set_rtt_ms(arms: Sequence[Arm], rtt_ms: float) -> None:
+    """Give every arm's link this round trip.
+
+    Raises:
+        PoolError: an arm's link is not ours to change.
+    """
+    for arm in arms:
+        if arm.link is None:
+            raise PoolError(f"The link of {arm.label} cannot be changed.")
+        await arm.link.set_rtt_ms(rtt_ms)
 
 
 def show(report: Report, out: Console) -> None:
-    """Print the table, and what was not equal."""
+    """Print the table, what was not equal, and the verdict."""
+    _show(arms_grid(report), differences(report), verdict(report), out)
+
+
+def show_sweep(sweep: Sweep, out: Console) -> None:
+    """As `show`."""
+    _show(sweep_grid(sweep), sweep_differences(sweep), sweep_verdict(sweep), out)
+
+
+def _show(grid: Grid, unequal: Sequence[str], sentences: Sequence[str], out: Console) -> None:
     if not out.is_terminal:
-        out = Console(file=out.file, width=160)
-    out.print(table(report))
-    for line in differences(report):
+        out = Console(file=out.file, width=WIDTH)
+    out.print(on_terminal(grid))
+    for line in unequal:
         out.print(line, highlight=False, markup=False, soft_wrap=True)
-    for result in report.results:
-        followed = result.proxy_counts.get("num_answers", len(result.answers))
-        if followed < len(result.answers):
-            out.print(f"Only {followed} of {len(result.answers)} answers were sped up.")
+    for line in sentences:
+        out.print(line, style="bold", highlight=False, markup=False, soft_wrap=True)
 
 
-def _check_writable(path: Path) -> None:
-    """Found out before minutes of measuring, not after."""
-    try:
-        with path.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be written: {error.strerror}.", remedy="Give --json another path."
-        ) from error
-
-
-class BenchProgress(Watch):
-    """Shows where a benchmark is. A context manager."""
-
-    def __init__(self, console: Console, num_arms: int, num_prompts: int) -> None:
-        self._console = console
-        self._num_arms = num_arms
-        self._num_prompts = num_prompts
-        self._step: Step | None = None
-        self._where = ""
-        self._num_pieces = 0
-
-    def __enter__(self) -> "BenchProgress":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._next(None)
-
-    def warming(self) -> None:
-        self._next(f"Warming {self._num_arms} arms alike")
-
-    def asking(self, arm: Arm, prompt: Prompt, index: int) -> None:
-        if not self._where:
-            self._next(f"Measuring {self._num_arms} arms with {self._num_prompts} prompts")
-        self._where = f"[prompt {index + 1}/{self._num_prompts}, {arm.label}]"
-        self._num_pieces = 0
-        self._update()
-
-    def text(self, piece: str) -> None:
-        self._num_pieces += 1
-        self._update()
-
-    def answered(self, arm: Arm, answer: Answer) -> None:
-        if not self._console.is_terminal:
-            rate = summarise([answer]).tokens_per_s or 0.0
-            self._console.print(
-                f"  {self._where[1:-1]}: {answer.num_tokens} tokens, {rate:.1f} tok/s",
-                style="dim",
-                highlight=False,
-            )
-
-    def judging(self) -> None:
-        self._next("Comparing the answers, token by token")
-
-    def _update(self) -> None:
-        if self._step is not None:
-            self._step.update(f"{self._where} {self._num_pieces} pieces of text")
-
-    def _next(self, title: str | None) -> None:
-        if self._step is not None:
-            self._step.__exit__(None, None, None)
-            self._step = None
-        if title is not None:
-            self._step = Step(self._console, title).__enter__()
+def _say_written(command: BenchCommand, out: Console) -> None:
+    for path in command.outputs.paths:
+        out.print(f"Written to {path}", highlight=False, soft_wrap=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from specproxy.bench.arms import Arm
+from specproxy.bench.proxies import before
 from specproxy.errors import SetupError, TargetError
 from specproxy.llama.location import find_libraries
 from specproxy.pool.binaries import LlamaBinaries, find_binaries
@@ -19,8 +20,7 @@ from specproxy.pool.build import ensure_build
 from specproxy.pool.demo import DemoPool, Mode, PoolOptions
 from specproxy.pool.models import DemoModels, ensure_models
 from specproxy.progress import Step
-from specproxy.serve import loaded, proxy, speculating
-from specproxy.settings import TargetSettings, load
+from specproxy.settings import Settings, TargetSettings, load
 from specproxy.target.client import TargetClient
 
 _TITLES: dict[Mode, str] = {
@@ -33,6 +33,7 @@ _TITLES: dict[Mode, str] = {
 
 Way = Literal["seeding", "coordinator"]
 """How the proxy speeds its target up."""
+Warming = Literal["auto", "always"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +64,22 @@ async def demo_arms(
     console: Console,
     *,
     rtt_ms: float,
-    way: Way = "seeding",
+    ways: Sequence[Way] = ("seeding",),
     draft_ns: Sequence[int] = (),
     num_clients: int = 1,
     groups: Sequence[int] = (1,),
+    warm: Warming = "auto",
 ) -> AsyncIterator[list[Arm]]:
-    """The target alone, with its own draft (once for each of `draft_ns`), and behind the proxy.
+    """The target alone, with its own draft (once for each of `draft_ns`), and behind the proxy
+    (once for each of `ways`).
 
     The proxy's settings are the defaults, with what SPECPROXY_* says.
 
     Args:
         num_clients: conversations that each server must be able to hold at once.
         groups: of the coordinator, an arm for each.
+        warm: `always` has the proxies warm their lengths on a link where that does not pay, for
+            it will not stay as it is.
 
     Raises:
         PoolError: a pool did not come up, died meanwhile, or takes no seeds.
@@ -82,7 +87,9 @@ async def demo_arms(
     pools: list[DemoPool] = []
     async with AsyncExitStack() as stack:
 
-        async def start(mode: Mode, draft_tokens: int = 16, groups: int = 1) -> TargetClient:
+        async def start(
+            mode: Mode, draft_tokens: int = 16, groups: int = 1
+        ) -> tuple[DemoPool, TargetClient]:
             title = f"Starting {_TITLES[mode]}"
             options = PoolOptions(
                 rtt_ms=rtt_ms,
@@ -99,20 +106,28 @@ async def demo_arms(
                     progress=lambda what, _: step.update(f"[{what}]"),
                 )
                 pools.append(await stack.enter_async_context(pool))
-            return await stack.enter_async_context(TargetClient(TargetSettings(url=pool.url)))
+            client = TargetClient(TargetSettings(url=pool.url))
+            return pool, await stack.enter_async_context(client)
 
-        server = await start("plain")
-        arms = [Arm("target", "target alone", server, server)]
+        async def proxied(how: str, pool: DemoPool, server: TargetClient) -> Arm:
+            settings = _proxy_settings(parts, pool, warm)
+            running = await stack.enter_async_context(before(settings, console))
+            label = f"specproxy ({how})"
+            return Arm(
+                "specproxy", label, running.front, server, ready_s=running.ready_s, link=pool
+            )
+
+        pool, server = await start("plain")
+        arms = [Arm("target", "target alone", server, server, link=pool)]
         for draft_n in draft_ns:
-            server = await start("draft", draft_n)
-            arms.append(Arm("native", f"own draft, n={draft_n}", server, server, draft_n))
-        if way == "seeding":
-            server = await start("ngram")
-            arms.append(await _proxied(stack, parts, console, pools[-1], server, "seeding"))
-        for count in groups if way == "coordinator" else ():
-            server = await start("coordinator", groups=count)
+            pool, server = await start("draft", draft_n)
+            label = f"own draft, n={draft_n}"
+            arms.append(Arm("native", label, server, server, draft_n, link=pool))
+        if "seeding" in ways:
+            arms.append(await proxied("seeding", *await start("ngram")))
+        for count in groups if "coordinator" in ways else ():
             label = "coordinator" if count == 1 else f"coordinator, {count} groups"
-            arms.append(await _proxied(stack, parts, console, pools[-1], server, label))
+            arms.append(await proxied(label, *await start("coordinator", groups=count)))
         try:
             yield arms
         except TargetError:
@@ -121,14 +136,7 @@ async def demo_arms(
             raise
 
 
-async def _proxied(
-    stack: AsyncExitStack,
-    parts: DemoParts,
-    console: Console,
-    pool: DemoPool,
-    server: TargetClient,
-    how: str,
-) -> Arm:
+def _proxy_settings(parts: DemoParts, pool: DemoPool, warm: Warming) -> Settings:
     wanted: dict[str, Any] = {
         "target": {"url": pool.url},
         "draft": {
@@ -137,11 +145,6 @@ async def _proxied(
         },
         "listen": {"host": "127.0.0.1", "port": 0},
     }
-    settings = load(None, **wanted)
-    drafter = await stack.enter_async_context(loaded(settings.draft, console))
-    running = await stack.enter_async_context(proxy(settings, drafter))
-    with Step(console, "The proxy learns its target and warms lengths") as step:
-        await speculating(running.route, step)
-        ready_s = step.elapsed_s
-    front = await stack.enter_async_context(TargetClient(TargetSettings(url=running.url)))
-    return Arm("specproxy", f"specproxy ({how})", front, server, ready_s=ready_s)
+    if warm == "always":
+        wanted["seeding"] = {"warm": warm}
+    return load(None, **wanted)

@@ -1,32 +1,25 @@
-"""What a benchmark says: a table for people, JSON for machines.
+"""A finished benchmark, and what follows from it. Pure."""
 
-Invariant: pure, but for the facts of the machine and the date in the JSON.
-"""
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import importlib.metadata
-import os
-import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
-
-from rich import box
-from rich.table import Table
-
-import specproxy
-from specproxy.bench.judge import Verdict
+from specproxy.bench.intervals import Interval, rate_interval, ratio_interval
 from specproxy.bench.runner import ArmResult, BenchOptions, best_native
-from specproxy.bench.stats import Answer, ratio, summarise
+from specproxy.bench.stats import ratio
 from specproxy.bench.workloads import Prompt
 
-Json = dict[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How many times as fast one arm is as another; None where that is not known."""
+
+    times: float | None
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished benchmark.
+    """What was measured.
 
     Attributes:
         results: the target alone first.
@@ -52,137 +45,34 @@ class Report:
         best = best_native(self.results)
         return [one for one in self.results if one.arm.name != "native" or one is best]
 
+    @property
+    def alone(self) -> ArmResult:
+        """The target alone."""
+        return self.results[0]
+
+    def speed_interval(self, result: ArmResult) -> Interval | None:
+        """Of its tokens per second."""
+        return rate_interval(result.portions)
+
     def speedup(self, result: ArmResult) -> float | None:
         """Speed against the target alone."""
-        return ratio(result.tokens_per_s, self.results[0].tokens_per_s)
+        return ratio(result.tokens_per_s, self.alone.tokens_per_s)
 
-    def against_native(self, result: ArmResult) -> float | None:
-        """Speed against the best of llama-server's own draft; None where that did not run."""
+    def against_alone(self, result: ArmResult) -> Compared:
+        """As `speedup`, with its interval."""
+        return _compared(result, self.alone)
+
+    def against_native(self, result: ArmResult) -> Compared:
+        """Speed against the best of llama-server's own draft."""
         best = best_native(self.results)
-        return None if best is None else ratio(result.tokens_per_s, best.tokens_per_s)
+        return Compared(None) if best is None else _compared(result, best)
 
 
-def to_json(report: Report, facts: Json | None = None) -> Json:
-    """The whole report; `facts` on the machine are read when None."""
-    shown = report.shown
-    return {
-        "link": {"rtt_ms": report.rtt_ms, "workers": report.num_workers},
-        "mode": report.mode,
-        "arms": [_arm(report, result) for result in shown],
-        "other_arms": [_arm(report, one) for one in report.results if one not in shown],
-        "identical": report.identical,
-        "clients": report.options.num_clients,
-        "tokens_per_answer": report.options.num_tokens,
-        "tie_margin": report.options.tie_margin,
-        "prompts": [{"kind": one.kind, "title": one.title} for one in report.prompts],
-        "versions": {
-            "specproxy": specproxy.__version__,
-            "llama_server": report.llama_build,
-            "llama_cpp_python": importlib.metadata.version("llama-cpp-python"),
-            "python": platform.python_version(),
-        },
-        "machine": machine() if facts is None else facts,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _arm(report: Report, result: ArmResult) -> Json:
-    summary = result.summary
-    entry: Json = {
-        "name": result.arm.name,
-        "label": result.arm.label,
-        "tokens_per_s": result.tokens_per_s,
-        "speedup": report.speedup(result),
-        "against_native": report.against_native(result),
-        "ttft_ms": summary.ttft_ms,
-        "tokens": summary.num_tokens,
-        "identical": result.identical,
-        "ties": result.num_ties,
-        "acceptance_rate": summary.acceptance_rate,
-        "tokens_per_pass": summary.tokens_per_pass,
-        "tokens_per_s_median": summary.tokens_per_s_median,
-        "tokens_per_s_whole": summary.tokens_per_s_whole,
-        "tokens_per_s_server": summary.tokens_per_s_server,
-        "ttft_ms_max": summary.ttft_ms_max,
-        "passes": summary.num_passes,
-        "proposed": summary.num_proposed,
-        "accepted": summary.num_accepted,
-        "seconds": summary.seconds,
-        "warm_up": asdict(result.warm_up),
-        "answers": [
-            _answer(prompt, answer, verdict)
-            for prompt, answer, verdict in zip(
-                report.prompts, result.answers, result.verdicts, strict=True
-            )
-        ],
-    }
-    if result.arm.draft_n is not None:
-        entry["draft_n"] = result.arm.draft_n
-    if result.proxy_counts:
-        entry["proxy"] = dict(result.proxy_counts)
-    return {key: _rounded(value) for key, value in entry.items()}
-
-
-def _answer(prompt: Prompt, answer: Answer, verdict: Verdict) -> Json:
-    summary = summarise([answer])
-    entry: Json = {
-        "kind": prompt.kind,
-        "tokens": answer.num_tokens,
-        "finish_reason": answer.finish_reason,
-        "prompt_tokens": answer.num_prompt,
-        "prompt_tokens_read": answer.num_prompt_read,
-        "tokens_per_s": summary.tokens_per_s,
-        "ttft_ms": summary.ttft_ms,
-        "passes": summary.num_passes,
-        "proposed": answer.num_proposed,
-        "accepted": answer.num_accepted,
-        "identical": verdict.identical,
-        "ties": [asdict(tie) for tie in verdict.ties],
-    }
-    if verdict.difference is not None:
-        entry["difference"] = asdict(verdict.difference)
-    return entry
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 4)
-    if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list) else value
-
-
-def table(report: Report) -> Table:
-    """The report on a terminal: every arm measured."""
-    title = (
-        f"{len(report.prompts)} prompts, up to {report.options.num_tokens} tokens each, greedy; "
-        f"{report.num_workers} workers, {report.rtt_ms:g} ms round trip each"
-        + (f"; {report.options.num_clients} at a time" if report.options.num_clients > 1 else "")
-    )
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    shown.add_column("arm", no_wrap=True)
-    for name in ("tok/s", "ratio", "native", "median", "TTFT ms", "tokens", "passes", "accepted"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    for name in ("tok/pass", "identical", "warm-up s"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    for result in report.results:
-        summary = result.summary
-        shown.add_row(
-            result.arm.label,
-            _number(result.tokens_per_s, ".1f"),
-            _number(report.speedup(result), ".2f"),
-            _number(report.against_native(result), ".2f"),
-            _number(summary.tokens_per_s_median, ".1f"),
-            _number(summary.ttft_ms, ".0f"),
-            str(summary.num_tokens),
-            str(summary.num_passes),
-            _number(summary.acceptance_rate, ".0%"),
-            _number(summary.tokens_per_pass, ".2f"),
-            _equality(result),
-            _number(result.warm_up.seconds + result.warm_up.ready_s, ".0f"),
-            style="bold" if result.arm.name == "specproxy" else "",
-        )
-    return shown
+def _compared(result: ArmResult, base: ArmResult) -> Compared:
+    times = ratio(result.tokens_per_s, base.tokens_per_s)
+    if times is None or result is base:
+        return Compared(times)
+    return Compared(times, ratio_interval(result.portions, base.portions))
 
 
 def differences(report: Report) -> list[str]:
@@ -202,31 +92,11 @@ def differences(report: Report) -> list[str]:
     return lines
 
 
-def _equality(result: ArmResult) -> str:
-    count = result.num_ties
-    ties = f" ({count} {'tie' if count == 1 else 'ties'})" if count else ""
-    return ("yes" if result.identical else "NO") + ties
-
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
-def machine() -> Json:
-    """What the figures were measured on."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {
-        "system": platform.platform(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "load_1m": load and round(load, 2),
-    }
-
-
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    if path.exists():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+def unaided(report: Report) -> list[str]:
+    """A line for each proxy that some answers went past."""
+    return [
+        f"{result.arm.label}: only {followed} of {len(result.answers)} answers were sped up."
+        for result in report.results
+        if (followed := result.proxy_counts.get("num_answers", len(result.answers)))
+        < len(result.answers)
+    ]

@@ -6,14 +6,14 @@ order, so that what the machine does meanwhile hits all alike.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from specproxy.bench.answers import ask
 from specproxy.bench.arms import Arm
 from specproxy.bench.equality import TIE_MARGIN
 from specproxy.bench.judge import Judge, Verdict
-from specproxy.bench.stats import Answer, Summary, summarise, throughput
+from specproxy.bench.stats import Answer, Portion, Summary, portions, speed, summarise
 from specproxy.bench.warm import WarmUp, warm_up
 from specproxy.bench.workloads import Prompt
 
@@ -54,12 +54,15 @@ class ArmResult:
     num_clients: int = 1
 
     @property
+    def portions(self) -> list[Portion]:
+        """What `tokens_per_s` is made of."""
+        return portions(self.answers, self.num_clients)
+
+    @property
     def tokens_per_s(self) -> float | None:
         """What arms are compared by: of one client the speed of decoding, of several their
         common throughput, prompts included."""
-        if self.num_clients == 1:
-            return self.summary.tokens_per_s
-        return throughput(self.answers, self.num_clients)
+        return speed(self.portions)
 
     @property
     def summary(self) -> Summary:
@@ -99,8 +102,13 @@ async def run(
     prompts: Sequence[Prompt],
     options: BenchOptions | None = None,
     watch: Watch | None = None,
+    *,
+    set_link: Callable[[], Awaitable[None]] | None = None,
 ) -> list[ArmResult]:
     """Measure `arms`. The first must be the target alone: it is what the others must equal.
+
+    Args:
+        set_link: see `warm_up`.
 
     Raises:
         TargetError: an arm failed.
@@ -108,7 +116,7 @@ async def run(
     options, watch = options or BenchOptions(), watch or Watch()
     assert arms[0].name == "target", "the first arm is the reference"
     watch.warming()
-    warmed = await warm_up(arms, prompts, num_tokens=options.num_tokens)
+    warmed = await warm_up(arms, prompts, num_tokens=options.num_tokens, set_link=set_link)
     before = [await arm.proxy_counts() for arm in arms]
     answers = await _measure(arms, prompts, options, watch)
     counts = [

@@ -46,6 +46,11 @@ class Answer:
         """Passes of the target: each emits one token of its own and those it accepted."""
         return self.num_tokens - self.num_accepted
 
+    @property
+    def num_decode_passes(self) -> int:
+        """Those that can verify a draft: all but the one that reads the prompt."""
+        return max(0, self.num_passes - 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -58,7 +63,10 @@ class Summary:
         tokens_per_s_server: as `tokens_per_s`, with the target's own clock.
         ttft_ms, ttft_ms_max: median and worst time to first token.
         acceptance_rate: accepted / proposed, by the target.
-        tokens_per_pass: block efficiency.
+        tokens_per_pass: block efficiency, the prompt's pass and its token included.
+        mean_accepted_length: drafted tokens that a pass accepts, of those that decode; the token
+            that each pass adds by itself is not counted.
+        pass_ms: what a pass that decodes takes, drafting included where the server does it.
     """
 
     num_answers: int
@@ -75,6 +83,8 @@ class Summary:
     ttft_ms_max: float | None
     acceptance_rate: float | None
     tokens_per_pass: float | None
+    mean_accepted_length: float | None
+    pass_ms: float | None
 
 
 def summarise(answers: Sequence[Answer]) -> Summary:
@@ -89,6 +99,8 @@ def summarise(answers: Sequence[Answer]) -> Summary:
     num_accepted = sum(one.num_accepted for one in answers)
     # The first token's time is the prompt's: the rest is what decoding did.
     num_decoded = sum(max(0, one.num_tokens - 1) for one in answers)
+    num_decode_passes = sum(one.num_decode_passes for one in answers)
+    decode_s = total(lambda one: one.decode_s)
     rates = [rate for one in answers if (rate := _rate(one.num_tokens - 1, one.decode_s))]
     ttfts = [1e3 * one.ttft_s for one in answers]
     return Summary(
@@ -98,7 +110,7 @@ def summarise(answers: Sequence[Answer]) -> Summary:
         num_proposed=num_proposed,
         num_accepted=num_accepted,
         seconds=total(lambda one: one.total_s),
-        tokens_per_s=_rate(num_decoded, total(lambda one: one.decode_s)),
+        tokens_per_s=_rate(num_decoded, decode_s),
         tokens_per_s_median=median(rates) if rates else None,
         tokens_per_s_whole=_rate(num_tokens, total(lambda one: one.total_s)),
         tokens_per_s_server=_rate(num_decoded, total(lambda one: one.server_s)),
@@ -106,6 +118,8 @@ def summarise(answers: Sequence[Answer]) -> Summary:
         ttft_ms_max=max(ttfts) if ttfts else None,
         acceptance_rate=_rate(num_accepted, num_proposed),
         tokens_per_pass=_rate(num_tokens, num_passes),
+        mean_accepted_length=(_rate(num_accepted, num_decode_passes) if num_proposed else None),
+        pass_ms=_rate(1e3 * decode_s, num_decode_passes),
     )
 
 
@@ -113,12 +127,32 @@ def _rate(amount: float, over: float) -> float | None:
     return amount / over if over > 0 and amount >= 0 else None
 
 
-def throughput(answers: Sequence[Answer], num_clients: int) -> float | None:
-    """Tokens per second of all clients together: answers of `num_clients` at a time, in order,
-    each such round as long as its longest answer took."""
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """The part of a speed that one prompt, or prompts asked together, contributed."""
+
+    num_tokens: int
+    seconds: float
+
+
+def portions(answers: Sequence[Answer], num_clients: int) -> list[Portion]:
+    """What arms are compared by, piece by piece.
+
+    Of one client each answer's decoding. Of several their common throughput, prompts included:
+    answers of `num_clients` at a time, in order, as long as the longest of them took.
+    """
+    if num_clients == 1:
+        return [Portion(max(0, one.num_tokens - 1), one.decode_s) for one in answers]
     rounds = [answers[i : i + num_clients] for i in range(0, len(answers), num_clients)]
-    seconds = sum(max(one.total_s for one in together) for together in rounds)
-    return _rate(sum(one.num_tokens for one in answers), seconds)
+    return [
+        Portion(sum(one.num_tokens for one in together), max(one.total_s for one in together))
+        for together in rounds
+    ]
+
+
+def speed(parts: Sequence[Portion]) -> float | None:
+    """Tokens per second of all `parts`."""
+    return _rate(sum(one.num_tokens for one in parts), sum(one.seconds for one in parts))
 
 
 def ratio(rate: float | None, base: float | None) -> float | None:

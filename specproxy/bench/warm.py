@@ -10,8 +10,9 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from specproxy.bench.answers import ask, chat_body
 from specproxy.bench.arms import Arm
@@ -46,7 +47,11 @@ class WarmUp:
 
 
 async def warm_up(
-    arms: Sequence[Arm], prompts: Sequence[Prompt], *, num_tokens: int
+    arms: Sequence[Arm],
+    prompts: Sequence[Prompt],
+    *,
+    num_tokens: int,
+    set_link: Callable[[], Awaitable[None]] | None = None,
 ) -> list[WarmUp]:
     """Warm all arms, side by side, for nothing is measured yet.
 
@@ -54,18 +59,36 @@ async def warm_up(
 
     Args:
         num_tokens: of the answers to come.
+        set_link: where the link is a quick one so far: all token counts are run on that, then
+            this is called to make it the one that is measured, then the chats are held, so that
+            whoever adapts to the link has met it.
     """
-    warmer = await _warmer(arms[0].server)
+    server = arms[0].server
     lengths: set[int] = set()
-    if await warmer.pays(_PROBED_LENGTH):
-        lengths = await prompt_lengths(arms[0].server, [*WARM_UPS, *prompts])
-    tasks = [
-        spawn(
-            _warm(arm, sorted(lengths | verified_lengths(arm)) if lengths else (), num_tokens),
-            name=f"warm {arm.label}",
-        )
-        for arm in arms
+    if set_link is not None or await (await _warmer(server)).pays(_PROBED_LENGTH):
+        lengths = await prompt_lengths(server, [*WARM_UPS, *prompts])
+    counts = [sorted(lengths | verified_lengths(arm)) if lengths else [] for arm in arms]
+    ran_s = await _side_by_side(
+        [_run_lengths(arm, mine) for arm, mine in zip(arms, counts, strict=True)]
+    )
+    if set_link is not None:
+        await set_link()
+    held_s = await _side_by_side([_hold_chats(arm, num_tokens) for arm in arms])
+    return [
+        WarmUp(ran + held, arm.ready_s, len(mine), len(WARM_UPS))
+        for arm, mine, ran, held in zip(arms, counts, ran_s, held_s, strict=True)
     ]
+
+
+async def _side_by_side(works: Sequence[Coroutine[Any, Any, None]]) -> list[float]:
+    """Do all; how long each took, in seconds."""
+
+    async def timed(work: Coroutine[Any, Any, None]) -> float:
+        started_s = time.monotonic()
+        await work
+        return time.monotonic() - started_s
+
+    tasks = [spawn(timed(work), name="warm an arm") for work in works]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -73,15 +96,15 @@ async def warm_up(
             await stop(task)
 
 
-async def _warm(arm: Arm, lengths: Sequence[int], num_tokens: int) -> WarmUp:
-    started_s = time.monotonic()
+async def _run_lengths(arm: Arm, lengths: Sequence[int]) -> None:
     warmer = await _warmer(arm.server)
     for length in lengths:
         await warmer.run(length)
+
+
+async def _hold_chats(arm: Arm, num_tokens: int) -> None:
     for prompt in WARM_UPS:
         await ask(arm.front, prompt.messages, min(num_tokens, _MAX_WARM_CHAT_TOKENS))
-    seconds = time.monotonic() - started_s
-    return WarmUp(seconds, arm.ready_s, len(lengths), len(WARM_UPS))
 
 
 def verified_lengths(arm: Arm) -> set[int]:

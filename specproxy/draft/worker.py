@@ -11,21 +11,37 @@ import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 
+from specproxy.core.drafted import DraftToken
 from specproxy.core.pace import ReadPace, share_rows
-from specproxy.core.prefix import common_prefix
-from specproxy.core.rooms import Room, Rooms
+from specproxy.core.rooms import Room
 from specproxy.core.vocabulary import Vocabulary
+from specproxy.draft.cache import DraftCache
 from specproxy.draft.choice import Chooser
 from specproxy.draft.jobs import Close, Cut, Job, Limit, Message, Start, Stop
+from specproxy.draft.lookup import MAX_GUESSES
 from specproxy.errors import DraftUnavailable
 from specproxy.llama.batch import Batch
 from specproxy.llama.context import Context
 from specproxy.llama.model import Model
 
 MAX_CHUNK = 256
+MAX_GUESSING_JOBS = 2
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A job's rows in a step: `share` pending tokens, the last in `row`, then guesses."""
+
+    job: Job
+    room: Room
+    share: int
+    row: int
+    guesses: Sequence[int]
 
 
 class Worker:
@@ -34,6 +50,7 @@ class Worker:
     Attributes:
         num_decoded_tokens: rows evaluated so far.
         num_steps: decode passes so far.
+        num_guessed, num_guesses_right: rows that guesses took, and those that saved one.
     """
 
     def __init__(
@@ -54,17 +71,17 @@ class Worker:
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._gate = threading.Lock()  # between "is it alive" and "put": nothing slips in after
         self._alive = True
-        self._rooms = Rooms(num_sequences)
         self._running: list[Job] = []
         self._waiting: deque[Job] = deque()
         self._chooser = Chooser(len(vocabulary), num_alternatives)
         self._num_choices = len(vocabulary)
         self._pace = ReadPace(MAX_CHUNK)
-        self._batch = Batch(MAX_CHUNK + num_sequences)
+        self._batch = Batch(MAX_CHUNK + num_sequences * (1 + MAX_GUESSES))
         self._told: set[str] = set()
         self._limit = context_tokens
         self.num_decoded_tokens = 0
         self.num_steps = 0
+        self.num_guessed = self.num_guesses_right = 0
         self.started: Future[None] = Future()
         self.thread = threading.Thread(target=self.run, name="specproxy-draft", daemon=True)
         self.thread.start()
@@ -90,11 +107,12 @@ class Worker:
         try:
             context = self._open_context()
             try:
+                cache = DraftCache(context, self._num_sequences)
                 self.started.set_result(None)
-                while self._take_messages():
-                    self._admit(context)
+                while self._take_messages(cache):
+                    self._admit(cache)
                     if self._running:
-                        self._step(context)
+                        self._step(context, cache)
             finally:
                 context.close()
         except Exception as error:
@@ -117,6 +135,7 @@ class Worker:
             num_tokens=self._context_tokens,
             max_sequences=self._num_sequences,
             num_batch_tokens=self._batch.capacity,
+            max_outputs=self._num_sequences * (1 + MAX_GUESSES),
             num_threads=self._num_threads,
         )
         self._limit = min(context.num_tokens, self._model.num_context_tokens_trained)
@@ -135,7 +154,7 @@ class Worker:
         self._running.clear()
         self._waiting.clear()
 
-    def _take_messages(self) -> bool:
+    def _take_messages(self, cache: DraftCache) -> bool:
         """Handle all messages, waiting for one when there is no work; False to leave."""
         idle = not self._running and not self._waiting
         while idle or not self._inbox.empty():
@@ -143,10 +162,10 @@ class Worker:
                 case Start(job):
                     self._waiting.append(job)
                 case Cut(owner):
-                    self._end_jobs_of(owner)
+                    self._end_jobs_of(owner, cache)
                 case Close(owner):
-                    self._end_jobs_of(owner)
-                    self._rooms.vacate(owner)
+                    self._end_jobs_of(owner, cache)
+                    cache.vacate(owner)
                 case Limit(num_tokens):
                     self._num_choices = min(num_tokens, len(self._vocabulary))
                 case Stop(crash):
@@ -156,53 +175,33 @@ class Worker:
             idle = False
         return True
 
-    def _end_jobs_of(self, owner: int) -> None:
+    def _end_jobs_of(self, owner: int, cache: DraftCache) -> None:
         for job in [*self._running, *self._waiting]:
             if job.owner == owner:
-                self._finish(job)
+                self._finish(job, cache)
 
-    def _finish(self, job: Job) -> None:
+    def _finish(self, job: Job, cache: DraftCache) -> None:
         """End `job` with what it has, wherever it is."""
         if job in self._running:
             self._running.remove(job)
         if job in self._waiting:
             self._waiting.remove(job)
-        if job.room is not None:
-            self._rooms.release(job.room)
-            job.room = None
+        cache.leave(job)
         job.finish()
 
-    def _admit(self, context: Context) -> None:
+    def _admit(self, cache: DraftCache) -> None:
         """Give waiting jobs their rooms, in order, as long as there are any."""
         while self._waiting:
             job = self._waiting[0]
             if not self._can_read(job.tokens):
-                self._finish(job)
+                self._finish(job, cache)
                 continue
-            room = self._rooms.acquire(job.owner, job.tokens)
-            if room is None:
+            if not cache.enter(job):
                 return
             self._waiting.popleft()
             self._running.append(job)
-            job.room = room
-            # The last token is evaluated even if it is cached: its logits are wanted. A job that
-            # only reads leaves it to the draft that follows.
-            num_wanted = len(job.tokens) - 1
-            self._share_prefix(context, room, job.tokens)
-            num_cached = min(common_prefix(room.tokens, job.tokens), num_wanted)
-            if num_cached < len(room.tokens) and (job.num_tokens or num_cached < num_wanted):
-                num_cached = self._roll_back(context, room, num_cached)
-            job.pending = job.tokens[num_cached : None if job.num_tokens else num_wanted]
             if not job.pending:
-                self._finish(job)
-
-    def _share_prefix(self, context: Context, room: Room, tokens: list[int]) -> None:
-        """Take over the cells of another room that knows more of `tokens`; nothing is read."""
-        donor, num_shared = self._rooms.best_donor(room, tokens)
-        if donor is not None and num_shared > common_prefix(room.tokens, tokens):
-            self._roll_back(context, room, 0)
-            context.seq_cp(donor.sequence, room.sequence, 0, num_shared)
-            room.tokens[:] = donor.tokens[:num_shared]
+                self._finish(job, cache)
 
     def _can_read(self, tokens: list[int]) -> bool:
         if len(tokens) > self._limit:
@@ -218,60 +217,84 @@ class Worker:
             self._told.add(what)
             _log.warning("%s; such contexts are not drafted for", what)
 
-    def _roll_back(self, context: Context, room: Room, num_kept: int) -> int:
-        """Cut a room's cache down to `num_kept` tokens; returns how many are left: maybe none."""
-        if not context.seq_rm(room.sequence, num_kept):
-            context.seq_rm(room.sequence)
-            num_kept = 0
-        del room.tokens[num_kept:]
-        return num_kept
-
-    def _step(self, context: Context) -> None:
+    def _step(self, context: Context, cache: DraftCache) -> None:
         """One decode pass for all running jobs."""
         num_pending = [len(job.pending) for job in self._running]
         shares = share_rows(num_pending, self._pace.chunk(shared=1 in num_pending))
         self._batch.clear()
-        rows: list[tuple[Job, Room, int, int]] = []
-        for job, share in zip(self._running, shares, strict=True):
-            room = job.room
-            assert room is not None, "a running job has a room"
-            wants_logits = share == len(job.pending) and job.num_tokens > 0
-            row = self._batch.extend(
-                job.pending[:share],
-                len(room.tokens),
-                room.sequence,
-                wants_last_logits=wants_logits,
-            )
-            rows.append((job, room, share, row))
+        parts = [
+            self._add(cache, job, share) for job, share in zip(self._running, shares, strict=True)
+        ]
         began_s = time.perf_counter()
         if not context.decode(self._batch):
-            self._make_room(context)
+            self._make_room(cache)
             return
         self._pace.observe(len(self._batch), time.perf_counter() - began_s)
         self.num_steps += 1
         self.num_decoded_tokens += len(self._batch)
-        for job, room, share, row in rows:
-            room.tokens += job.pending[:share]
-            del job.pending[:share]
-            if not job.pending:
-                self._advance(context, job, room, row)
+        for part in parts:
+            part.room.tokens += part.job.pending[: part.share]
+            del part.job.pending[: part.share]
+            if not part.job.pending:
+                self._advance(context, cache, part)
 
-    def _advance(self, context: Context, job: Job, room: Room, row: int) -> None:
-        """All of the job's tokens are read: draft the next one, or finish."""
-        if job.num_tokens > 0:
-            choice = self._chooser.choose(context.logits(row)[: self._num_choices])
-            job.emit(choice)
-            is_last = len(job.drafted) == job.num_tokens or len(room.tokens) == self._limit
-            if not is_last and not self._vocabulary.is_end(choice.token):
-                job.pending.append(choice.token)
-                return
-        self._finish(job)
+    def _add(self, cache: DraftCache, job: Job, share: int) -> "_Part":
+        """Put a job's rows into the batch."""
+        room = job.room
+        assert room is not None, "a running job has a room"
+        wants_logits = share == len(job.pending) and job.num_tokens > 0
+        start = len(room.tokens)
+        row = self._batch.extend(
+            job.pending[:share], start, room.sequence, wants_last_logits=wants_logits
+        )
+        guesses = self._guess(cache, job, room) if wants_logits and share == 1 else []
+        for position, token in enumerate(guesses, start + 1):
+            self._batch.add(token, position, (room.sequence,), wants_logits=True)
+        return _Part(job, room, share, row, guesses)
 
-    def _make_room(self, context: Context) -> None:
-        """KV cells ran out: empty an idle room; if there is none, end the largest job."""
-        room = self._rooms.evictable()
-        if room is None:
-            largest = max(self._running, key=lambda job: len(job.tokens) + len(job.drafted))
-            self._finish(largest)
+    def _guess(self, cache: DraftCache, job: Job, room: Room) -> list[int]:
+        """What the draft may say next, to be drafted along with this row.
+
+        With many rows in a step one more costs nearly as much as it can save.
+        """
+        num_left = min(job.num_tokens - len(job.drafted) - 1, self._limit - len(room.tokens) - 2)
+        if not cache.can_cut or len(self._running) > MAX_GUESSING_JOBS or num_left < 1:
+            return []
+        guesses = cache.guess(room, job.pending, num_left)
+        return [token for token in guesses if token < self._num_choices]
+
+    def _advance(self, context: Context, cache: DraftCache, part: "_Part") -> None:
+        """All of the job's tokens are read: draft the next ones, or finish."""
+        job, room = part.job, part.room
+        if job.num_tokens == 0:
+            self._finish(job, cache)
             return
-        self._roll_back(context, room, 0)
+        num_accepted, choice = 0, self._choose(context, part.row)
+        job.emit(choice)
+        for guess in part.guesses:
+            if choice.token != guess or self._vocabulary.is_end(guess):
+                break
+            room.tokens.append(guess)
+            num_accepted += 1
+            choice = self._choose(context, part.row + num_accepted)
+            job.emit(choice)
+        self.num_guessed += len(part.guesses)
+        self.num_guesses_right += num_accepted
+        if num_accepted < len(part.guesses):
+            cache.cut(room, len(room.tokens))
+        is_last = len(job.drafted) == job.num_tokens or len(room.tokens) == self._limit
+        if is_last or self._vocabulary.is_end(choice.token):
+            self._finish(job, cache)
+        elif room.tokens:
+            job.pending.append(choice.token)
+        else:  # the cache cannot forget a part of it: read it anew
+            job.pending = [*job.tokens, *(token.token for token in job.drafted)]
+
+    def _choose(self, context: Context, row: int) -> DraftToken:
+        return self._chooser.choose(context.logits(row)[: self._num_choices])
+
+    def _make_room(self, cache: DraftCache) -> None:
+        """KV cells ran out: empty an idle room; if there is none, end the largest job."""
+        if not cache.evict():
+            largest = max(self._running, key=lambda job: len(job.tokens) + len(job.drafted))
+            self._finish(largest, cache)

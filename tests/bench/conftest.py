@@ -8,7 +8,12 @@ import pytest
 from rich.console import Console
 
 from specproxy.bench.arms import Arm
+from specproxy.bench.judge import Verdict
+from specproxy.bench.report import Report
+from specproxy.bench.runner import ArmResult, BenchOptions
 from specproxy.bench.stats import Answer
+from specproxy.bench.warm import WarmUp
+from specproxy.bench.workloads import PROMPTS
 from specproxy.progress import Step
 from specproxy.serve import proxy, speculating
 from specproxy.settings import TargetSettings, load
@@ -35,6 +40,40 @@ def _make_answer(**given: Any) -> Answer:
 @pytest.fixture
 def make_answer() -> Callable[..., Answer]:
     return _make_answer
+
+
+CLIENT = TargetClient(TargetSettings())
+
+
+def _made_report(
+    answers: dict[str, list[Answer]],
+    *,
+    rtt_ms: float = 80.0,
+    verdicts: dict[str, list[Verdict]] | None = None,
+) -> Report:
+    """A report of answers made by hand, by label: "target ...", "own draft ..." or "specproxy"."""
+    results = []
+    for label, said in answers.items():
+        name: Any = "native" if label.startswith("own") else label.split()[0]
+        draft_n = 8 if name == "native" else None
+        judged = (verdicts or {}).get(label, [Verdict() for _ in said])
+        arm = Arm(name, label, CLIENT, CLIENT, draft_n)
+        results.append(ArmResult(arm, tuple(said), tuple(judged), WarmUp(1.0, 0.0, 0, 3), {}))
+    num_prompts = len(results[0].answers)
+    return Report(
+        results,
+        PROMPTS[:num_prompts],
+        BenchOptions(),
+        rtt_ms=rtt_ms,
+        num_workers=2,
+        mode="seeding",
+        llama_build="b1",
+    )
+
+
+@pytest.fixture
+def made_report() -> Callable[..., Report]:
+    return _made_report
 
 
 class ScriptedArms:

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from specproxy.bench.command import show
+from specproxy.bench.export import to_json
 from specproxy.bench.pools import DemoParts, demo_arms
-from specproxy.bench.report import Report, to_json
+from specproxy.bench.report import Report
 from specproxy.bench.runner import BenchOptions, run
 from specproxy.bench.workloads import PROMPTS
 from specproxy.pool.binaries import LlamaBinaries

@@ -9,10 +9,12 @@ import pytest
 
 from specproxy.bench.answers import ask
 from specproxy.bench.arms import Arm
+from specproxy.bench.export import to_json
 from specproxy.bench.judge import Judge
-from specproxy.bench.report import Report, differences, table, to_json
+from specproxy.bench.report import Report, differences
 from specproxy.bench.runner import BenchOptions, Watch, best_native, rotated, run
 from specproxy.bench.stats import Answer
+from specproxy.bench.table import arms_grid, on_terminal
 from specproxy.bench.warm import prompt_lengths, verified_lengths, warm_up
 from specproxy.bench.workloads import PROMPTS, WARM_UPS, Prompt
 from specproxy.errors import TargetError
@@ -82,6 +84,8 @@ async def test_three_arms_are_measured_and_found_identical(scripted_arms: Any) -
     assert fast.acceptance_rate is not None
     assert fast.tokens_per_pass is not None
     assert fast.tokens_per_pass > 1.5
+    assert fast.mean_accepted_length is not None
+    assert fast.mean_accepted_length > 0.5
     assert fast.num_passes < alone.num_passes
     assert results[2].proxy_counts["num_answers"] == len(THREE)
     assert results[2].proxy_counts["num_generated"] == fast.num_tokens
@@ -209,6 +213,7 @@ async def test_each_arm_has_run_every_length_it_may_need(scripted_arms: Any) -> 
 
 async def test_a_fast_link_needs_no_lengths(scripted_arms: Any) -> None:
     plain = await scripted_arms.plain(TARGET)
+    scripted_arms.targets[plain.label].clock.pass_ms = 20.0  # far above what a busy machine adds
     (warmed,) = await warm_up([plain], THREE, num_tokens=8)
     assert (warmed.num_lengths, warmed.num_chats) == (0, len(WARM_UPS))
 
@@ -229,7 +234,8 @@ async def test_the_report_has_what_the_issue_asks_for(scripted_arms: Any) -> Non
     assert found["link"] == {"rtt_ms": 80.0, "workers": 2}
     assert [arm["name"] for arm in found["arms"]] == ["target", "native", "specproxy"]
     wanted = {"name", "tokens_per_s", "ttft_ms", "tokens", "identical", "ties"}
-    wanted |= {"acceptance_rate", "tokens_per_pass"}
+    wanted |= {"acceptance_rate", "tokens_per_pass", "mean_accepted_length", "against_native"}
+    wanted |= {"tokens_per_s_interval", "speedup_interval", "against_native_interval"}
     for arm in found["arms"]:
         assert wanted <= set(arm)
         assert arm["identical"] is True
@@ -244,7 +250,7 @@ async def test_the_report_has_what_the_issue_asks_for(scripted_arms: Any) -> Non
     assert found["arms"][2]["proxy"]["num_answers"] == 1
     assert found["machine"]["cores"] >= 1
     assert found["versions"]["llama_server"] == "b1"
-    assert table(report).row_count == 4
+    assert on_terminal(arms_grid(report)).row_count == 4
 
 
 def make_report(results: Any, prompts: Any = THREE) -> Report:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from specproxy.bench.stats import Answer, ratio, summarise, throughput
+from specproxy.bench.stats import Answer, portions, ratio, speed, summarise
 
 MakeAnswer = Callable[..., Answer]
 
@@ -40,9 +40,18 @@ def test_passes_and_acceptance_come_from_the_target(make_answer: MakeAnswer) -> 
     assert summary.acceptance_rate == pytest.approx(15 / 20)
 
 
+def test_the_pass_that_reads_the_prompt_verifies_nothing(make_answer: MakeAnswer) -> None:
+    one = make_answer(num_tokens=21, num_proposed=20, num_accepted=15, ttft_s=0.5, total_s=1.5)
+    summary = summarise([one, one])
+    assert summary.num_passes == 12
+    assert summary.mean_accepted_length == pytest.approx(30 / 10)
+    assert summary.pass_ms == pytest.approx(2000 / 10)
+
+
 def test_a_target_alone_has_no_acceptance(make_answer: MakeAnswer) -> None:
     summary = summarise([make_answer(num_tokens=7)])
     assert summary.acceptance_rate is None
+    assert summary.mean_accepted_length is None
     assert summary.tokens_per_pass == 1.0
 
 
@@ -66,9 +75,9 @@ def test_throughput_counts_each_round_as_long_as_its_longest_answer(
     make_answer: MakeAnswer,
 ) -> None:
     answers = [make_answer(num_tokens=10, total_s=seconds) for seconds in (1.0, 4.0, 2.0)]
-    assert throughput(answers, 2) == pytest.approx(30 / 6.0)
-    assert throughput(answers, 1) == pytest.approx(30 / 7.0)
-    assert throughput([], 2) is None
+    assert speed(portions(answers, 2)) == pytest.approx(30 / 6.0)
+    assert speed(portions(answers, 1)) == pytest.approx(27 / 6.7)
+    assert speed(portions([], 2)) is None
 
 
 def test_ratio() -> None:

@@ -1,0 +1,44 @@
+"""The proxy of an arm: in this process, before a server that runs already."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from specproxy.progress import Step
+from specproxy.route import Mode
+from specproxy.serve import loaded, proxy, speculating
+from specproxy.settings import Settings, TargetSettings
+from specproxy.target.client import TargetClient
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProxy:
+    """A proxy that speculates.
+
+    Attributes:
+        front: its client.
+        mode: what it found that its target allows.
+        ready_s: how long it took until it speculated, its warm-up included.
+    """
+
+    front: TargetClient
+    mode: Mode
+    ready_s: float
+
+
+@asynccontextmanager
+async def before(settings: Settings, console: Console) -> AsyncIterator[RunningProxy]:
+    """The proxy before `settings.target`, ready.
+
+    Raises:
+        ConfigError, SetupError: its draft model cannot be loaded.
+        PoolError: it will not speculate, and why.
+    """
+    async with loaded(settings.draft, console) as drafter, proxy(settings, drafter) as running:
+        with Step(console, "The proxy learns its target and warms lengths") as step:
+            await speculating(running.route, step)
+            ready_s = step.elapsed_s
+        async with TargetClient(TargetSettings(url=running.url)) as front:
+            yield RunningProxy(front, running.route.mode, ready_s)
