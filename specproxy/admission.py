@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from specproxy.target.assemble import Kind, can_assemble
+from specproxy.target.chat_bodies import chat_of
+
+_MAX_SAID = 1 << 16
+"""Characters of an odd message that tell conversations apart; images are longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +24,20 @@ class Admission:
         body: the client's request, parsed.
         streamed: the client asked for a stream.
         transcript: the conversation as a text that later turns extend.
+        chat: the body as the chat route has it, for routes that the target converts to that one;
+            None for prompts without a template.
     """
 
     kind: Kind
     body: Mapping[str, Any]
     streamed: bool
     transcript: str
+    chat: Mapping[str, Any] | None = None
+
+    @property
+    def takes_slot(self) -> bool:
+        """Whether the target heeds an `id_slot` in the body."""
+        return takes_slot(self.kind)
 
 
 def admit(kind: Kind, body: Mapping[str, Any]) -> Admission | None:
@@ -33,24 +45,41 @@ def admit(kind: Kind, body: Mapping[str, Any]) -> Admission | None:
 
     Passed through: several choices or prompts (slots of their own, answers interleaved), token
     probabilities (the server invents them for accepted tokens), images and audio (the draft
-    cannot see them), and plain requests whose answer a stream does not hold.
+    cannot see them), a choice of fields (the end may not be told), fill in the middle (the target
+    alone knows its prompt), and plain requests whose answer a stream does not hold.
     """
-    if not _is_single(body) or _wants_probabilities(body) or "id_slot" in body:
+    transcript = transcript_of(kind, body)
+    if transcript is None or wants_probabilities(body) or chooses_fields(body):
         return None
-    if kind == "chat":
-        messages = body.get("messages")
-        if not isinstance(messages, list) or not messages or _has_media(messages):
-            return None
-        transcript = "\n".join(map(_said, messages))
-    else:
-        prompt = single_prompt(body.get("prompt"))
-        if prompt is None:
-            return None
-        transcript = prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
+    chat = chat_of(kind, body)
+    if chat is not None and _has_media(chat["messages"]):
+        return None
     streamed = body.get("stream") is True
     if not streamed and not can_assemble(kind, dict(body)):
         return None
-    return Admission(kind, body, streamed, transcript)
+    return Admission(kind, body, streamed, transcript, chat)
+
+
+def transcript_of(kind: Kind, body: Mapping[str, Any]) -> str | None:
+    """The conversation of a request that takes one slot of the target, and leaves it open which;
+    None for any other."""
+    if not _is_single(body) or "id_slot" in body or kind == "infill":
+        return None
+    if kind not in ("completions", "native"):
+        chat = chat_of(kind, body)
+        return "\n".join(map(_said, chat["messages"])) or None if chat is not None else None
+    prompt = single_prompt(body.get("prompt"))
+    return " ".join(map(str, prompt)) if isinstance(prompt, list) else prompt
+
+
+def num_choices(kind: Kind, body: Mapping[str, Any]) -> int:
+    """How many choices the answer has."""
+    asked = body.get("n") or body.get("n_cmpl") or 1
+    prompt = body.get("prompt")
+    prompts = 1
+    if kind != "chat" and isinstance(prompt, list) and not any(type(one) is int for one in prompt):
+        prompts = len(prompt)
+    return max(1, (asked if type(asked) is int else 1) * prompts)
 
 
 def single_prompt(prompt: object) -> str | list[int] | None:
@@ -64,6 +93,16 @@ def single_prompt(prompt: object) -> str | list[int] | None:
     return None
 
 
+def chooses_fields(body: Mapping[str, Any]) -> bool:
+    """Whether its events may lack what tells how the answer goes."""
+    return body.get("response_fields") not in (None, [])
+
+
+def takes_slot(kind: Kind) -> bool:
+    """Whether the target heeds an `id_slot`: what it makes of Anthropic messages has none."""
+    return kind != "messages"
+
+
 def with_slot(raw: bytes, slot: int) -> bytes:
     """The client's body, byte for byte, with the leased slot put in front of its first key."""
     start = raw.index(b"{") + 1
@@ -75,14 +114,15 @@ def _said(message: object) -> str:
     """A message as a line of the transcript, with as little framing as may be."""
     if isinstance(message, dict) and isinstance(message.get("content"), str):
         return f"{message.get('role')}: {message['content']}"
-    return json.dumps(message)
+    return json.dumps(message)[:_MAX_SAID]
 
 
 def _is_single(body: Mapping[str, Any]) -> bool:
     return all(body.get(key) in (None, 1) for key in ("n", "n_cmpl", "best_of"))
 
 
-def _wants_probabilities(body: Mapping[str, Any]) -> bool:
+def wants_probabilities(body: Mapping[str, Any]) -> bool:
+    """Whether it asks for probabilities of tokens."""
     return any(body.get(key) not in (None, 0, False) for key in ("n_probs", "logprobs"))
 
 

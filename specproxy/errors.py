@@ -5,6 +5,7 @@ SpecproxyError            what went wrong, and how to mend it
 +-- SetupError            llama.cpp or a model could not be had
 +-- PoolError             a worker, relay or llama-server did not come up or died
 +-- RequestError          a client's request cannot be served as it is: 400
++-- ClientGone            the client left, or reads nothing: nobody is there to be told
 +-- CoordinatorError      the coordinator's engine is gone or failed
 +-- TargetError           the llama-server behind the proxy
 |   +-- TargetUnreachable    no connection, or none in time
@@ -45,6 +46,10 @@ class PoolError(SpecproxyError):
 
 class RequestError(SpecproxyError):
     """A client's request cannot be served as it is."""
+
+
+class ClientGone(SpecproxyError):
+    """The client left, or has not read for too long; its answer ends here."""
 
 
 class CoordinatorError(SpecproxyError):

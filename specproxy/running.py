@@ -7,7 +7,9 @@ from typing import Any
 
 
 def run_until_told(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
-    """Run `work` to its end; SIGINT and SIGTERM cancel it, once, and what it holds is given back.
+    """Run `work` to its end; SIGINT and SIGTERM cancel it, and what it holds is given back.
+
+    A second signal cancels again: what drains then ends at once.
 
     Returns:
         Its result, or 128 plus the signal's number.
@@ -19,8 +21,7 @@ def run_until_told(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
         caught: list[int] = []
 
         def tell(number: int) -> None:
-            if not caught:
-                task.cancel()
+            task.cancel()
             caught.append(number)
 
         for number in (signal.SIGINT, signal.SIGTERM):

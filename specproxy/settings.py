@@ -60,6 +60,16 @@ def _checked_worker(worker: str) -> str:
 Worker = Annotated[str, AfterValidator(_checked_worker)]
 
 
+def _checked_origin(origin: str) -> str:
+    url = URL(origin)
+    if origin != "*" and (not url.host or origin != str(url.origin())):
+        raise ValueError("must look like https://host or https://host:port, or be *")
+    return origin
+
+
+Origin = Annotated[str, AfterValidator(_checked_origin)]
+
+
 class ListenSettings(Section):
     """Where clients connect."""
 
@@ -68,6 +78,9 @@ class ListenSettings(Section):
     api_key: ApiKey = None
     allow_public_without_key: bool = False
     max_body_bytes: int = Field(256 * 2**20, ge=1024)
+    write_s: float = Field(60.0, gt=0)
+    ping_s: float | None = Field(15.0, gt=0)
+    cors_origins: tuple[Origin, ...] = ()
 
     @property
     def is_loopback(self) -> bool:
@@ -200,16 +213,8 @@ def load(path: Path | None = None, **overrides: Any) -> Settings:
             f"There is no settings file {path}.", remedy="Start from one of those in configs/."
         )
 
-    class FileSettings(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls, settings_cls: type[BaseSettings], *args: Any, **kwargs: Any
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            sources = super().settings_customise_sources(settings_cls, *args, **kwargs)
-            return (*sources, YamlConfigSettingsSource(settings_cls, yaml_file=path))
-
     _refuse_unknown_variables()
-    kind = Settings if path is None else FileSettings
+    kind = Settings if path is None else _from_file(path)
     try:
         settings = kind(**overrides)
     except ValidationError as error:
@@ -218,6 +223,20 @@ def load(path: Path | None = None, **overrides: Any) -> Settings:
         reason = " ".join(str(error).split())
         raise ConfigError(f"The settings cannot be read: {reason}.", remedy=_where(path)) from error
     return _checked(settings)
+
+
+def _from_file(path: Path) -> type[Settings]:
+    """Settings that read the file, too, after all other sources."""
+
+    class FileSettings(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *args: Any, **kwargs: Any
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            sources = super().settings_customise_sources(settings_cls, *args, **kwargs)
+            return (*sources, YamlConfigSettingsSource(settings_cls, yaml_file=path))
+
+    return FileSettings
 
 
 def _refuse_unknown_variables() -> None:

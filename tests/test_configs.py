@@ -112,7 +112,9 @@ def test_example_says_each_keys_bounds(key: str) -> None:
     }
     assert said == limits
     words = [word for kind in (KEYS[key].annotation,) for word in get_args(kind)]
-    assert all(re.search(rf"\b{word}\b", comment) for word in words if isinstance(word, str)), comment
+    assert all(re.search(rf"\b{word}\b", comment) for word in words if isinstance(word, str)), (
+        comment
+    )
 
 
 @pytest.mark.parametrize("section", ["draft", "coordinator"])

@@ -10,11 +10,13 @@ from specproxy.core.tasks import spawn, stop
 from specproxy.draft.protocol import Drafter
 from specproxy.route import Route
 from specproxy.server.context import METRICS, ROUTE, SETTINGS
+from specproxy.server.cors import add_headers
 from specproxy.server.generate import generate
 from specproxy.server.metrics import Metrics
-from specproxy.server.middleware import errors, keys
+from specproxy.server.middleware import errors, expectation, keys, pages
 from specproxy.server.own import metrics, status
-from specproxy.server.passthrough import passthrough
+from specproxy.server.passthrough import forward
+from specproxy.server.protocol import Site
 from specproxy.settings import Settings
 from specproxy.target.client import TargetClient
 from specproxy.target.deltas import GENERATION_PATHS
@@ -26,6 +28,8 @@ DRAIN_S = 8.0
 error."""
 SHUTDOWN_S = 10.0
 """How long their handlers may take in all."""
+HURRY_S = 0.5
+"""How long they may take once somebody is in a hurry."""
 
 
 def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
@@ -34,7 +38,7 @@ def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
     Serve it with `handler_cancellation=True`, so that a vanished client frees its slot.
     """
     app = web.Application(
-        middlewares=[errors, keys], client_max_size=settings.listen.max_body_bytes
+        middlewares=[pages, errors, keys], client_max_size=settings.listen.max_body_bytes
     )
     client = TargetClient(settings.target)
     route = Route(settings.route, client, drafter, settings.seeding)
@@ -55,11 +59,14 @@ def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
 
     app.cleanup_ctx.append(life)
     app.on_shutdown.append(drain)
-    app.router.add_get("/metrics", metrics)
-    app.router.add_get("/specproxy/status", status)
-    for path in GENERATION_PATHS:
-        app.router.add_post(path, generate)
-    app.router.add_route("*", "/{path:.*}", passthrough)
+    app.on_response_prepare.append(add_headers)
+    for method, path, handler in (
+        ("GET", "/metrics", metrics),
+        ("GET", "/specproxy/status", status),
+        *(("POST", path, generate) for path in GENERATION_PATHS),
+        ("*", "/{path:.*}", forward),
+    ):
+        app.router.add_route(method, path, handler, expect_handler=expectation)
     return app
 
 
@@ -86,11 +93,33 @@ class Server:
 
     async def __aenter__(self) -> "Server":
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._listen.host, self._listen.port)
-        await site.start()
+        listen = self._listen
+        await Site(self._runner, listen.host, listen.port, write_s=listen.write_s).start()
         host = f"[{self._listen.host}]" if ":" in self._listen.host else self._listen.host
         self.url = f"http://{host}:{self._runner.addresses[0][1]}"
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        await self._runner.cleanup()
+        """Let running answers end, within limits. A cancellation meanwhile ends them at once;
+        the caller gets it when all is given back."""
+        closing = spawn(self._runner.cleanup(), name="close the server")
+        hurried: asyncio.CancelledError | None = None
+        while not closing.done():
+            try:
+                await asyncio.wait([closing])
+            except asyncio.CancelledError as error:
+                hurried = error
+                self._hurry()
+        if hurried is not None:
+            raise hurried
+        closing.result()
+
+    def _hurry(self) -> None:
+        """End what still runs: streams get an error event, and what nobody reads is cut."""
+        log.info("stopping at once", running=self.route.num_running)
+        self.route.client.stop()
+        server = self._runner.server
+        for connection in server.connections if server is not None else ():
+            if connection.transport is not None:
+                loop = asyncio.get_running_loop()
+                loop.call_later(HURRY_S, connection.transport.abort)

@@ -5,37 +5,34 @@ stream gets one answer, assembled from the stream that the proxy asked for in it
 """
 
 import json
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import aiohttp
 import structlog
 from aiohttp import web
 
-from specproxy.admission import Admission, admit, with_slot
+from specproxy.admission import Admission, admit, takes_slot, transcript_of, with_slot
 from specproxy.errors import TargetBroken, TargetError
 from specproxy.route import Mode
 from specproxy.server.account import log_answer
+from specproxy.server.asked import Asked, read_asked
 from specproxy.server.context import METRICS, ROUTE, shares_key
 from specproxy.server.headers import for_client, for_target
 from specproxy.server.listener import Listener
-from specproxy.server.passthrough import (
+from specproxy.server.outgoing import (
     MODE_HEADER,
     ROUTE_HEADER,
-    abort,
+    Outgoing,
+    is_stream,
     outcome_of,
-    passthrough,
-    relay,
-    start_response,
 )
-from specproxy.server.replies import error_event
+from specproxy.server.passthrough import passthrough
 from specproxy.server.verified import verified
 from specproxy.session import Session
 from specproxy.target.assemble import (
     Assembler,
-    Json,
     NotAssembled,
     TargetErrorReply,
-    kind_of,
     streamed_body,
 )
 
@@ -46,50 +43,71 @@ async def generate(request: web.Request) -> web.StreamResponse:
     """Handle a generation route: speculate where that is possible, else pass through."""
     route = request.app[ROUTE]
     raw = await request.read()
+    asked = read_asked(request, raw)
     if route.verifies:
-        return await verified(request, raw)
-    kind = kind_of(request.path)
-    body = _parsed(raw)
-    admission = admit(kind, body) if kind is not None and body is not None else None
+        return await verified(request, raw, asked)
+    admission = None
+    if asked.kind is not None and asked.body is not None:
+        admission = admit(asked.kind, asked.body)
     if admission is None or not route.speculates:
-        return await _unspeculated(request, raw)
-    answer = _Answer(request, raw, admission)
-    async with route.lease(admission.transcript) as slot, route.session(admission) as session:
-        if slot is None or session is None:
-            return await _unspeculated(request, raw)
-        try:
-            if admission.streamed:
-                return await answer.stream(slot, session)
-            return await answer.whole(slot, session)
-        except NotAssembled as error:
-            log.info("asking again without a stream", reason=str(error))
-        finally:
-            answer.account(session)
-    return await _unspeculated(request, raw)
+        return await _unspeculated(request, raw, asked)
+    outgoing = Outgoing(request, Mode.SEEDING)
+    answer = _Answer(request, raw, admission, outgoing)
+    async with AsyncExitStack() as stack:
+        async with outgoing.waiting(streamed=admission.streamed):
+            slot = await stack.enter_async_context(route.lease(admission.transcript))
+            session = await stack.enter_async_context(route.session(admission))
+        if slot is not None and session is not None:
+            try:
+                if admission.streamed:
+                    return await answer.stream(slot, session)
+                return await answer.whole(slot, session)
+            except NotAssembled as error:
+                log.info("asking again without a stream", reason=str(error))
+            finally:
+                answer.account(session)
+    return await _unspeculated(request, raw, asked)
 
 
-async def _unspeculated(request: web.Request, raw: bytes) -> web.StreamResponse:
-    """Leave the request to the target alone, and count it."""
+async def _unspeculated(request: web.Request, raw: bytes, asked: Asked) -> web.StreamResponse:
+    """Leave the request to the target alone, and count it.
+
+    Where slots are leased it gets one, too: the target might take the seed slot, or one that
+    another conversation comes back to.
+    """
+    route = request.app[ROUTE]
+    outgoing = Outgoing(request, Mode.PASSTHROUGH)
+    transcript = None
+    if asked.kind is not None and asked.body is not None and takes_slot(asked.kind):
+        transcript = transcript_of(asked.kind, asked.body)
     outcome = "cancelled"
     try:
-        response = await passthrough(request, raw)
-        outcome = outcome_of(request, response)
+        async with AsyncExitStack() as stack:
+            if transcript is not None:
+                async with outgoing.waiting(streamed=asked.streamed):
+                    slot = await stack.enter_async_context(route.lease(transcript))
+                raw = raw if slot is None else with_slot(raw, slot)
+            response = await passthrough(request, raw, asked, outgoing=outgoing)
+        outcome = outcome_of(response)
         return response
     except TargetError:
         outcome = "broken"
         raise
     finally:
         requests = request.app[METRICS].requests
-        requests.labels(request.app[ROUTE].name, Mode.PASSTHROUGH.value, outcome).inc()
+        requests.labels(route.name, Mode.PASSTHROUGH.value, outcome).inc()
 
 
 class _Answer:
     """One answer on its way from the target to the client."""
 
-    def __init__(self, request: web.Request, raw: bytes, admission: Admission) -> None:
+    def __init__(
+        self, request: web.Request, raw: bytes, admission: Admission, outgoing: Outgoing
+    ) -> None:
         self._request = request
         self._raw = raw
         self._admission = admission
+        self._outgoing = outgoing
         self._client = request.app[ROUTE].client
         self._listener: Listener | None = None
         self._outcome = "cancelled"
@@ -102,34 +120,26 @@ class _Answer:
         )
 
     async def stream(self, slot: int, session: Session) -> web.StreamResponse:
-        """Relay the stream that the client asked for."""
-        listener = self._listener = Listener(self._admission.kind, session)
-        async with self._upstream(with_slot(self._raw, slot)) as upstream:
-            if not _is_stream(upstream):
+        """Relay the stream that the client asked for.
+
+        Raises:
+            TargetBroken: it ended early.
+        """
+        admission = self._admission
+        listener = self._listener = Listener(admission.kind, session)
+        body = with_slot(self._raw, slot) if admission.takes_slot else self._raw
+        async with AsyncExitStack() as stack:
+            async with self._outgoing.waiting(streamed=True):
+                upstream = await stack.enter_async_context(self._upstream(body))
+            if not is_stream(upstream):
                 self._outcome = "refused"
-                return await relay(self._request, upstream)
-            response = start_response(self._request, upstream, Mode.SEEDING)
-            await response.prepare(self._request)
+                return await self._outgoing.relay(upstream)
             try:
-                async for chunk in self._client.chunks(upstream):
-                    listener.hear(chunk)
-                    await response.write(chunk)
-                    if listener.ended:
-                        break
-                if not listener.finished:
-                    raise TargetBroken(
-                        f"The target {self._client.name} ended its answer before it was complete.",
-                        remedy="Look into llama-server's log; an RPC worker may have died.",
-                    )
-            except TargetBroken as error:
+                response = await self._outgoing.relay(upstream, listener)
+            except TargetError:
                 self._outcome = "broken"
-                await response.write(error_event(error))
-                abort(self._request)
-                return response
-            if self._admission.kind != "native" and not (listener.done or listener.failed):
-                await response.write(b"data: [DONE]\n\n")
+                raise
             self._outcome = "finished"
-            await response.write_eof()
             return response
 
     async def whole(self, slot: int, session: Session) -> web.StreamResponse:
@@ -144,14 +154,12 @@ class _Answer:
         listener = self._listener = Listener(kind, session, assembler)
         wanted = json.dumps({**streamed_body(kind, body), "id_slot": slot}).encode()
         async with self._upstream(wanted) as upstream:
-            if not _is_stream(upstream):
+            if not is_stream(upstream):
                 self._outcome = "refused"
-                return await relay(self._request, upstream)
+                return await self._outgoing.relay(upstream)
             try:
-                async for chunk in self._client.chunks(upstream):
-                    listener.hear(chunk)
-                    if listener.ended:
-                        break
+                async for _ in listener.read(self._client, upstream):
+                    pass
                 result, status = assembler.result(), 200
             except TargetErrorReply as error:
                 result, status = error.body, error.status
@@ -191,23 +199,3 @@ class _Answer:
             ttft_s=None if listener is None else listener.first_text_s,
             counts=counts,
         )
-
-
-def _is_stream(upstream: aiohttp.ClientResponse) -> bool:
-    return upstream.status == 200 and upstream.content_type == "text/event-stream"
-
-
-def _parsed(raw: bytes) -> Json | None:
-    """The request's JSON object; None for anything else, which the target shall judge.
-
-    Strict as the target is: UTF-8 without a byte order mark, no NaN.
-    """
-    try:
-        body = json.loads(raw.decode(), parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return body if isinstance(body, dict) else None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")

@@ -13,7 +13,6 @@ _REQUEST = frozenset(
         "anthropic-version",
         "content-type",
         "if-none-match",
-        "origin",
         "range",
         "user-agent",
         "x-request-id",
@@ -38,7 +37,6 @@ _RESPONSE = frozenset(
         "x-request-id",
     }
 )
-_RESPONSE_PREFIX = "access-control-"
 
 
 def for_target(headers: Mapping[str, str], *, credentials: bool) -> CIMultiDict[str]:
@@ -53,11 +51,9 @@ def for_target(headers: Mapping[str, str], *, credentials: bool) -> CIMultiDict[
 
 
 def for_client(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    """The target's headers that the client may see."""
+    """The target's headers that the client may see. Its CORS headers stay: see `cors`."""
     return CIMultiDict(
-        (name, value)
-        for name, value in headers.items()
-        if name.lower() in _RESPONSE or name.lower().startswith(_RESPONSE_PREFIX)
+        (name, value) for name, value in headers.items() if name.lower() in _RESPONSE
     )
 
 

@@ -4,11 +4,13 @@ import hmac
 from collections.abc import Awaitable, Callable
 
 import structlog
-from aiohttp import web
+from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.http_exceptions import ContentEncodingError
 
-from specproxy.errors import SpecproxyError
+from specproxy.errors import ClientGone, RequestError, SpecproxyError
 from specproxy.server.context import SETTINGS
+from specproxy.server.cors import preflight
+from specproxy.server.outgoing import Outgoing, outgoing_of
 from specproxy.server.replies import error_reply, reply_to
 
 log = structlog.get_logger(__name__)
@@ -17,12 +19,25 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @web.middleware
+async def pages(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Browsers ask first, without a key, whether a page may use the proxy."""
+    return preflight(request) or await handler(request)
+
+
+@web.middleware
 async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every error that nobody has answered becomes one in the OpenAI shape."""
+    """Every error that nobody has answered becomes one in the OpenAI shape, or ends the answer
+    that has begun."""
     try:
         return await handler(request)
     except SpecproxyError as error:
-        log.warning("no answer", path=request.path, reason=str(error))
+        outgoing = outgoing_of(request)
+        if outgoing is not None:
+            return await _failed(request, outgoing, error)
+        if isinstance(error, RequestError):
+            log.info("refused", path=request.path, reason=str(error))
+        else:
+            log.warning("no answer", path=request.path, reason=str(error))
         return reply_to(error)
     except web.HTTPRequestEntityTooLarge:
         limit = request.app[SETTINGS].listen.max_body_bytes
@@ -41,7 +56,34 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return error_reply(error.status, error.reason, kind="invalid_request_error")
     except Exception:
         log.exception("a handler failed", path=request.path)
+        outgoing = outgoing_of(request)
+        if outgoing is not None:
+            return await _failed(request, outgoing, SpecproxyError("specproxy failed."))
         return error_reply(500, "specproxy failed; its log tells more.", kind="server_error")
+
+
+async def _failed(
+    request: web.Request, outgoing: Outgoing, error: SpecproxyError
+) -> web.StreamResponse:
+    log.warning("an answer broke off", path=request.path, reason=str(error))
+    try:
+        return await outgoing.fail(error)
+    except ClientGone as gone:
+        return await outgoing.fail(gone)
+
+
+async def expectation(request: web.Request) -> web.StreamResponse | None:
+    """`Expect: 100-continue` is met; no other is known."""
+    if request.headers[hdrs.EXPECT].lower() != "100-continue":
+        return error_reply(
+            417,
+            "Of `Expect` only 100-continue is known.",
+            kind="invalid_request_error",
+        )
+    if request.version == HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer has not begun
+    return None
 
 
 @web.middleware

@@ -1,38 +1,45 @@
 """Everything that the proxy does not speed up: to the target and back, untouched."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 
-import aiohttp
 from aiohttp import hdrs, web
 
-from specproxy.errors import TargetBroken
 from specproxy.route import Mode
+from specproxy.server.asked import Asked
 from specproxy.server.context import ROUTE, shares_key
-from specproxy.server.headers import EVENT_STREAM, for_client, for_target
-from specproxy.server.replies import error_event
+from specproxy.server.headers import for_target
+from specproxy.server.outgoing import Outgoing, is_stream
+from specproxy.server.probabilities import checked_body
 
-MODE_HEADER = "x-specproxy-mode"
 SMALL_BYTES = 1 << 20
 """Bodies up to this size are read first: they can be sent again on a fresh connection."""
-ROUTE_HEADER = "x-specproxy-route"
-_BROKEN = "specproxy.broken"
+NOTHING_ASKED = Asked(None, None)
+
+
+async def forward(request: web.Request) -> web.StreamResponse:
+    """Handle a route that the proxy knows nothing of."""
+    return await passthrough(request)
 
 
 async def passthrough(
     request: web.Request,
     raw: bytes | None = None,
+    asked: Asked = NOTHING_ASKED,
     *,
-    mode: Mode = Mode.PASSTHROUGH,
+    outgoing: Outgoing | None = None,
     more: Mapping[str, str] | None = None,
 ) -> web.StreamResponse:
     """Relay one exchange: method, path, query and body as they came, the answer as it comes.
 
     Args:
         raw: the request's body where it has been read already; else it is streamed.
-        mode: what the client is told of how its answer came.
+        asked: what is in it.
+        outgoing: the answer's way, where it has begun already.
         more: headers for the target beside the client's.
     """
-    client = request.app[ROUTE].client
+    route = request.app[ROUTE]
+    outgoing = outgoing or Outgoing(request, Mode.PASSTHROUGH)
     headers = for_target(request.headers, credentials=shares_key(request))
     headers.update(more or {})
     data: bytes | AsyncIterator[bytes] | None = raw
@@ -42,59 +49,17 @@ async def passthrough(
         data = request.content.iter_any()
         if request.content_length is not None and hdrs.CONTENT_ENCODING not in request.headers:
             headers[hdrs.CONTENT_LENGTH] = str(request.content_length)
-    async with client.request(
-        request.method, request.rel_url.raw_path_qs, headers=headers, data=data
-    ) as upstream:
-        return await relay(request, upstream, mode)
-
-
-async def relay(
-    request: web.Request, upstream: aiohttp.ClientResponse, mode: Mode = Mode.PASSTHROUGH
-) -> web.StreamResponse:
-    """Send the target's answer on as it arrives; a stream that breaks ends with an error event.
-
-    A plain body that breaks closes the connection, so that the client sees it incomplete.
-    """
-    response = start_response(request, upstream, mode)
-    client = request.app[ROUTE].client
-    streamed = upstream.content_type == "text/event-stream"
-    length = upstream.headers.get(hdrs.CONTENT_LENGTH)
-    if length is not None:
-        response.headers[hdrs.CONTENT_LENGTH] = length
-    await response.prepare(request)
-    try:
-        async for chunk in client.chunks(upstream):
-            await response.write(chunk)
-    except TargetBroken as error:
-        if streamed:
-            await response.write(error_event(error))
-        abort(request)
-        return response
-    await response.write_eof()
-    return response
-
-
-def start_response(
-    request: web.Request, upstream: aiohttp.ClientResponse, mode: Mode
-) -> web.StreamResponse:
-    """The client's response, with the target's status and headers; not prepared yet."""
-    headers = for_client(upstream.headers)
-    headers[ROUTE_HEADER] = request.app[ROUTE].name
-    headers[MODE_HEADER] = mode.value
-    if upstream.content_type == "text/event-stream":
-        headers.update(EVENT_STREAM)
-    return web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
-
-
-def outcome_of(request: web.Request, response: web.StreamResponse) -> str:
-    """How a relayed answer went, for the metrics."""
-    if request.get(_BROKEN):
-        return "broken"
-    return "finished" if response.status < 400 else "refused"
-
-
-def abort(request: web.Request) -> None:
-    """Close the client's connection without ending the body: a broken answer has no clean end."""
-    request[_BROKEN] = True
-    if request.transport is not None:
-        request.transport.close()
+    elif asked.kind is not None:
+        headers[hdrs.ACCEPT_ENCODING] = "identity"  # the proxy reads along
+    async with AsyncExitStack() as stack:
+        async with outgoing.waiting(streamed=asked.streamed):
+            upstream = await stack.enter_async_context(
+                route.client.request(
+                    request.method, request.rel_url.raw_path_qs, headers=headers, data=data
+                )
+            )
+        if is_stream(upstream):
+            return await outgoing.relay(upstream, asked.listener())
+        if asked.wants_probabilities and upstream.status == 200:
+            return await outgoing.deliver(upstream, await checked_body(route.client, upstream))
+        return await outgoing.relay(upstream)

@@ -6,14 +6,19 @@ from typing import Any
 
 from aiohttp import web
 
-from specproxy.errors import SpecproxyError, TargetUnreachable
+from specproxy.errors import RequestError, SpecproxyError, TargetUnreachable
+from specproxy.target.deltas import Kind
 
 SPEAKER = "specproxy"
 
 
 def error_body(message: str, *, kind: str, code: int) -> dict[str, Any]:
-    """The OpenAI error envelope; `source` tells the proxy's errors from the target's."""
-    return {"error": {"message": message, "type": kind, "code": code, "source": SPEAKER}}
+    """The OpenAI error envelope, and Anthropic's, whose clients look for `type` beside `error`.
+
+    `source` tells the proxy's errors from the target's.
+    """
+    error = {"message": message, "type": kind, "code": code, "source": SPEAKER}
+    return {"type": "error", "error": error}
 
 
 def error_reply(
@@ -29,10 +34,17 @@ def reply_to(error: SpecproxyError) -> web.Response:
     """The answer to a request that the target did not answer."""
     if isinstance(error, TargetUnreachable):
         return error_reply(503, str(error), kind="unavailable_error", headers={"Retry-After": "5"})
+    if isinstance(error, RequestError):
+        return error_reply(400, str(error), kind="invalid_request_error")
     return error_reply(502, str(error), kind="upstream_error")
 
 
-def error_event(error: SpecproxyError) -> bytes:
-    """The last event of a stream that broke: no clean end may follow it."""
-    body = error_body(str(error), kind="upstream_error", code=502)
-    return b"data: " + json.dumps(body).encode() + b"\n\n"
+def error_event(body: Any, kind: Kind | None) -> bytes:
+    """The last event of a stream that went wrong: no clean end may follow it.
+
+    Args:
+        body: an error in the envelope.
+        kind: of the stream; OpenAI chat streams and llama-server's own have no named events.
+    """
+    name = b"event: error\n" if kind in ("messages", "responses") else b""
+    return name + b"data: " + json.dumps(body).encode() + b"\n\n"

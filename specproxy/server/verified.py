@@ -9,22 +9,27 @@ from specproxy.core.drafts import HEADER
 from specproxy.errors import TargetError
 from specproxy.route import Mode
 from specproxy.server.account import log_answer
+from specproxy.server.asked import Asked
 from specproxy.server.context import METRICS, ROUTE
-from specproxy.server.passthrough import outcome_of, passthrough
+from specproxy.server.outgoing import Outgoing, outcome_of
+from specproxy.server.passthrough import passthrough
 
 
-async def verified(request: web.Request, raw: bytes) -> web.StreamResponse:
+async def verified(request: web.Request, raw: bytes, asked: Asked) -> web.StreamResponse:
     """Relay one exchange with a coordinator, drafting for it meanwhile."""
     route, metrics = request.app[ROUTE], request.app[METRICS]
     mode = Mode.COORDINATOR
     outcome = "cancelled"
     async with route.verified() as found:
         if found is None:  # it went away this very moment
-            return await passthrough(request, raw)
+            return await passthrough(request, raw, asked)
         session, header = found
         try:
-            response = await passthrough(request, raw, mode=mode, more={HEADER: header})
-            outcome = outcome_of(request, response)
+            outgoing = Outgoing(request, mode)
+            response = await passthrough(
+                request, raw, asked, outgoing=outgoing, more={HEADER: header}
+            )
+            outcome = outcome_of(response)
             return response
         except TargetError:
             outcome = "broken"

@@ -73,7 +73,9 @@ def event_json(data: str) -> Json | None:
     except ValueError:
         event = None
     if not isinstance(event, dict):
-        raise TargetBroken(f"The target sent an event that is no JSON object: {data[:80]!r}.")
+        raise TargetBroken(
+            f"The target sent an event that is no JSON object, of {len(data)} characters."
+        )
     return event
 
 
@@ -121,7 +123,7 @@ class Assembler:
                 self._add_openai(event)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise TargetBroken(
-                f"The target sent an event that is not llama-server's: {str(event)[:80]}.",
+                f"The target sent an event that is not llama-server's ({type(error).__name__}).",
                 remedy="Check that target.url points at a llama-server.",
             ) from error
 

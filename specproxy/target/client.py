@@ -5,6 +5,7 @@ or TargetBroken (an answer began and did not end).
 """
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,6 +20,8 @@ from specproxy.settings import TargetSettings
 
 HEARTBEAT_S = 20.0
 """How often a silent WebSocket is asked whether it lives."""
+LARGE_BYTES = 1 << 20
+"""From this size on a body is not sent in one go."""
 JSON_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 
 
@@ -36,6 +39,12 @@ class TargetClient:
     def name(self) -> str:
         """Host and port, without credentials, for logs and messages."""
         return f"{self._url.host}:{self._url.port}"
+
+    def without_key(self, text: bytes) -> bytes:
+        """`text` with the target's key, which clients must not see, struck out."""
+        if self._settings.api_key is None:
+            return text
+        return text.replace(self._settings.api_key.get_secret_value().encode(), b"[key]")
 
     async def __aenter__(self) -> "TargetClient":
         traces = aiohttp.TraceConfig()
@@ -108,7 +117,7 @@ class TargetClient:
                     method,
                     url,
                     headers=headers,
-                    data=data,
+                    data=_in_pieces(data),
                     allow_redirects=False,
                     trace_request_ctx=use,
                 )
@@ -136,18 +145,28 @@ class TargetClient:
         base = str(self._url).rstrip("/")
         return URL(base + str(path), encoded=True)
 
-    async def chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def chunks(
+        self, response: aiohttp.ClientResponse, *, tick_s: float | None = None
+    ) -> AsyncIterator[bytes]:
         """The body as it arrives.
+
+        Args:
+            tick_s: yield no bytes after so much silence, and again after as much more.
 
         Raises:
             TargetBroken: the connection died, or was silent for longer than `idle_s`.
         """
-        idle_s = self._settings.first_byte_s
+        idle_s, silent_s = self._settings.first_byte_s, 0.0
         while True:
+            wait_s = min(idle_s - silent_s, tick_s or idle_s)
             try:
-                async with asyncio.timeout(idle_s):
+                async with asyncio.timeout(wait_s):
                     chunk = await response.content.readany()
             except TimeoutError as error:
+                silent_s += wait_s
+                if silent_s < idle_s:
+                    yield b""
+                    continue
                 raise TargetBroken(
                     f"The target {self.name} was silent for {idle_s:g} s.",
                     remedy="Raise target.idle_s if its passes take that long.",
@@ -165,7 +184,7 @@ class TargetClient:
             if not chunk:
                 return
             yield chunk
-            idle_s = self._settings.idle_s
+            idle_s, silent_s = self._settings.idle_s, 0.0
 
     @asynccontextmanager
     async def websocket(self, path: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
@@ -219,5 +238,13 @@ class TargetClient:
                 ) from error
 
 
+def _in_pieces(
+    data: bytes | AsyncIterator[bytes] | None,
+) -> bytes | AsyncIterator[bytes] | io.BytesIO | None:
+    """A large body as a file, which aiohttp sends in pieces; it is not copied for that."""
+    return io.BytesIO(data) if isinstance(data, bytes) and len(data) >= LARGE_BYTES else data
+
+
 async def _note_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:
-    context.trace_request_ctx["reused"] = True
+    if context.trace_request_ctx is not None:  # as a WebSocket's
+        context.trace_request_ctx["reused"] = True

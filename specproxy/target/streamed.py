@@ -19,7 +19,8 @@ def can_assemble(kind: Kind, body: Json) -> bool:
     messages and what the target does differently in a stream.
     """
     return (
-        _overwrites_nothing(kind, body)
+        kind in ("chat", "completions", "native")
+        and _overwrites_nothing(kind, body)
         and all(type(body.get(key, 1)) in (int, type(None)) for key in _COUNTS)
         and all(body.get(key) in (None, 1) for key in _COUNTS)
         and all(body.get(key) in (None, 0, False) for key in _UNSET)

@@ -1,15 +1,17 @@
-"""The events of one streamed chat answer: text deltas from the text so far.
+"""The events of one streamed chat answer, and the plain one.
 
 Invariant: the deltas of a stream, joined, are the message of the non-streamed answer.
 """
 
+import secrets
 import time
 
-from specproxy.testing.chat import read_answer
+from specproxy.testing.chat_reader import ChatReader, Diff, Message, read_message
 from specproxy.testing.shapes import (
     FINGERPRINT,
     Json,
     Reply,
+    event,
     finish_reason,
     logprobs,
     native_final,
@@ -26,46 +28,36 @@ class ChatStream:
     def __init__(self, reply: Reply, task: Task) -> None:
         self._reply = reply
         self._task = task
-        self._text = ""
-        self._reasoning = ""
-        self._content = ""
+        self._reader = ChatReader(tools=task.params.tools)
 
-    def partial(self, result: Partial) -> list[Json]:
+    def partial(self, result: Partial) -> bytes:
         """The role chunk comes with the first token, if that one completes a character."""
         chunks = []
         if result.num_predicted == 1:
             chunks.append(self._chunk({"role": "assistant", "content": None}))
-        self._text += text_of(result.text)
-        chunks += self._deltas(partial=True)
+        chunks += self._deltas(self._reader.read(text_of(result.text)))
         if chunks and result.probs:
             content = logprobs([result.probs], self._reply.vocabulary)
             chunks[-1]["choices"][0]["logprobs"] = {"content": content}
         if chunks and result.stats:
             chunks[-1]["timings"] = timings(result.stats)
-        return chunks
+        return b"".join(map(event, chunks))
 
-    def final(self, result: Final) -> list[Json]:
+    def final(self, result: Final) -> bytes:
         """What was held back, the finish chunk, and the usage chunk if asked for."""
-        chunks = self._deltas(partial=False)
-        chunks.append(self._chunk({}, finish_reason(result)))
+        chunks = self._deltas(self._reader.end())
+        reason = chat_finish_reason(result, self._reader.message)
+        chunks.append(self._chunk({}, reason))
         if self._task.params.include_usage:
             last = self._chunk({})
             chunks.append({**last, "choices": [], "usage": usage(self._task, result.stats)})
         chunks[-1]["timings"] = timings(result.stats)
         if self._task.params.verbose:
             chunks[0]["__verbose"] = native_final(self._reply, self._task, result)
-        return chunks
+        return b"".join(map(event, chunks))
 
-    def _deltas(self, *, partial: bool) -> list[Json]:
-        reasoning, content = read_answer(self._text, partial=partial)
-        chunks = []
-        if len(reasoning) > len(self._reasoning):
-            delta = reasoning[len(self._reasoning) :]
-            chunks.append(self._chunk({"reasoning_content": delta}))
-        if len(content) > len(self._content):
-            chunks.append(self._chunk({"content": content[len(self._content) :]}))
-        self._reasoning, self._content = reasoning, content
-        return chunks
+    def _deltas(self, diffs: list[Diff]) -> list[Json]:
+        return [self._chunk(_delta(diff)) for diff in diffs]
 
     def _chunk(self, delta: Json, finish: str | None = None) -> Json:
         return {
@@ -76,3 +68,54 @@ class ChatStream:
             "system_fingerprint": FINGERPRINT,
             "object": "chat.completion.chunk",
         }
+
+
+def _delta(diff: Diff) -> Json:
+    if diff.call is None:
+        return (
+            {"reasoning_content": diff.reasoning} if diff.reasoning else {"content": diff.content}
+        )
+    call: Json = {"index": diff.call}
+    if diff.name:
+        call |= {"id": secrets.token_hex(16), "type": "function", "function": {"name": diff.name}}
+    else:
+        call["function"] = {"arguments": diff.arguments}
+    return {"tool_calls": [call]}
+
+
+def chat_final(reply: Reply, task: Task, final: Final) -> Json:
+    read = read_message(text_of(final.text), tools=task.params.tools)
+    message: Json = {"role": "assistant", "content": read.content}
+    if read.reasoning:
+        message["reasoning_content"] = read.reasoning
+    if read.calls:
+        message["tool_calls"] = [
+            {
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+                "id": secrets.token_hex(16),
+            }
+            for call in read.calls
+        ]
+    reason = chat_finish_reason(final, read)
+    choice: Json = {"finish_reason": reason, "index": task.index, "message": message}
+    if final.probs:
+        choice["logprobs"] = {"content": logprobs(final.probs, reply.vocabulary)}
+    verbose = {"__verbose": native_final(reply, task, final)} if task.params.verbose else {}
+    return {
+        "choices": [choice],
+        "created": int(time.time()),
+        "model": reply.model,
+        "system_fingerprint": FINGERPRINT,
+        "object": "chat.completion",
+        "usage": usage(task, final.stats),
+        "id": reply.id,
+        **verbose,
+        "timings": timings(final.stats),
+    }
+
+
+def chat_finish_reason(final: Final, message: Message) -> str:
+    """A limit counts before a call: its arguments may be cut."""
+    reason = finish_reason(final)
+    return "tool_calls" if message.calls and reason == "stop" else reason

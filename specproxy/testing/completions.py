@@ -7,6 +7,8 @@ import asyncio
 import json
 import random
 import string
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +16,16 @@ from aiohttp import web
 
 from specproxy.testing import shapes
 from specproxy.testing.chat import BadRequest, chat_prompt
-from specproxy.testing.chat_stream import ChatStream
+from specproxy.testing.chat_stream import ChatStream, chat_final
+from specproxy.testing.converted import chat_body
 from specproxy.testing.faults import Break, Faults
 from specproxy.testing.language import Language
+from specproxy.testing.named_streams import (
+    MessagesStream,
+    ResponsesStream,
+    messages_body,
+    response_body,
+)
 from specproxy.testing.parameters import (
     RANDOM_SEED,
     CompletionParams,
@@ -26,6 +35,13 @@ from specproxy.testing.parameters import (
 from specproxy.testing.pass_loop import PassLoop
 from specproxy.testing.slot import Begin, Failed, Final, Partial, Result, Task
 from specproxy.testing.writer import BrokenOff, Writer
+
+Chat = ChatStream | MessagesStream | ResponsesStream
+CHATS: dict[str, type[Chat]] = {
+    "chat": ChatStream,
+    "messages": MessagesStream,
+    "responses": ResponsesStream,
+}
 
 
 @dataclass
@@ -82,15 +98,20 @@ class Job:
 
 
 def read_job(served: Served, kind: str, body: dict[str, Any]) -> Job:
-    """The tasks a request asks for. `kind`: native, text or chat.
+    """The tasks a request asks for. `kind`: native, infill, text, chat, messages or responses.
 
     Raises:
         BadRequest: the answer is status 400.
     """
-    if kind == "chat":
+    if kind in ("messages", "responses"):
+        body = chat_body(kind, body)
+    chat = kind in CHATS
+    if chat:
         body = {**body, "prompt": chat_prompt(body)}
+    elif kind == "infill":
+        body = {**body, "prompt": f"{body.get('input_prefix', '')}{body.get('prompt', '')}"}
     prompts = read_prompts(body, served.language.vocabulary)
-    params = read_params(body, chat=kind == "chat")
+    params = read_params(body, chat=chat)
     letters = string.ascii_letters + string.digits
     name = "chatcmpl-" + "".join(served.entropy.choices(letters, k=32))
     reply = shapes.Reply(served.language.vocabulary, served.model, name, served.speculative)
@@ -143,7 +164,7 @@ async def _whole(request: web.Request, job: Job, faults: Faults) -> web.StreamRe
     answers = [_final_json(job, *finals[index]) for index in sorted(finals)]
     answer: Any = answers[0]
     if len(answers) > 1:
-        if job.kind == "native":
+        if job.kind in ("native", "infill"):
             answer = answers
         else:
             answer["choices"] = [choice for one in answers for choice in one["choices"]]
@@ -160,12 +181,25 @@ async def send_body(request: web.Request, body: bytes, faults: Faults) -> web.St
     response.content_type = "application/json"
     response.charset = "utf-8"
     response.content_length = len(body)
-    await response.prepare(request)
     try:
+        await response.prepare(request)
         await Writer(request, response, faults).body(body)
         await response.write_eof()
-    except BrokenOff:
+    except (BrokenOff, ConnectionError):  # or the client has left
         pass
+    return response
+
+
+async def break_body(
+    request: web.Request, like: web.Response, body: bytes, faults: Faults
+) -> web.StreamResponse:
+    """A body of unknown length, of which the first half comes before the fault strikes."""
+    response = web.StreamResponse(
+        status=like.status, headers={"Content-Type": like.headers["Content-Type"]}
+    )
+    await response.prepare(request)
+    with suppress(BrokenOff, ConnectionError):
+        await Writer(request, response, faults).body(body)
     return response
 
 
@@ -177,7 +211,8 @@ async def _stream(request: web.Request, job: Job, faults: Faults) -> web.StreamR
     response.content_type = "text/event-stream"
     await response.prepare(request)
     writer = Writer(request, response, faults)
-    chats = {one.index: ChatStream(job.reply, one) for one in job.tasks}
+    reader = CHATS.get(job.kind, ChatStream)
+    chats = {one.index: reader(job.reply, one) for one in job.tasks}
     num_open = len(job.tasks)
     try:
         if not isinstance(result, Begin):
@@ -190,29 +225,32 @@ async def _stream(request: web.Request, job: Job, faults: Faults) -> web.StreamR
                 return response
             num_open -= isinstance(result, Final)
             await writer.event(_events(job, task, result, chats), is_finish=num_open == 0)
-        if job.kind != "native":
+        if job.kind in ("chat", "text"):
             await writer.done()
-    except BrokenOff:
+    except (BrokenOff, ConnectionError):  # or the client has left
         pass
     return response
 
 
-def _events(job: Job, task: Task, result: Result, chats: dict[int, ChatStream]) -> bytes:
+def _events(job: Job, task: Task, result: Result, chats: Mapping[int, Chat]) -> bytes:
     if isinstance(result, Begin):
         return shapes.event(None)
     assert isinstance(result, Partial | Final)
-    if job.kind == "chat":
+    if job.kind in CHATS:
         stream = chats[task.index]
-        chunks = stream.partial(result) if isinstance(result, Partial) else stream.final(result)
-        return b"".join(shapes.event(chunk) for chunk in chunks)
+        return stream.partial(result) if isinstance(result, Partial) else stream.final(result)
     if job.kind == "text":
         return shapes.event(shapes.text_chunk(job.reply, task, result))
     return shapes.event(shapes.native(job.reply, task, result))
 
 
 def _final_json(job: Job, task: Task, final: Final) -> Any:
+    if job.kind == "messages":
+        return messages_body(job.reply, task, final)
+    if job.kind == "responses":
+        return response_body(job.reply, task, final)
     if job.kind == "chat":
-        return shapes.chat_final(job.reply, task, final)
+        return chat_final(job.reply, task, final)
     if job.kind == "text":
         return shapes.text_chunk(job.reply, task, final)
     return shapes.native_final(job.reply, task, final)

@@ -19,6 +19,10 @@ GENERATING = frozenset(
         "/v1/completions",
         "/chat/completions",
         "/v1/chat/completions",
+        "/infill",
+        "/responses",
+        "/v1/responses",
+        "/v1/messages",
     }
 )
 
@@ -78,6 +82,7 @@ class Faults:
     Attributes:
         loading: every path answers 503 "Loading model", as while a model loads.
         hang: no headers come, until the client leaves.
+        delay_s: so long no headers come.
         answer: a status and body in place of the real answer.
         stream: what breaks within the answer.
         split_bytes: every byte is written on its own.
@@ -85,10 +90,12 @@ class Faults:
         num_done: how many `[DONE]` events end an OpenAI stream.
         match: which requests are hit (not `loading`, which hits all).
         remaining: how many more are hit; None: all.
+        one_by_one: (bytes, faults): the faults hit one request, the first with these bytes in it.
     """
 
     loading: bool = False
     hang: bool = False
+    delay_s: float = 0.0
     answer: CannedAnswer | None = None
     stream: StreamFault | None = None
     split_bytes: bool = False
@@ -96,9 +103,14 @@ class Faults:
     num_done: int = 1
     match: Callable[[ReceivedRequest], bool] = lambda request: request.generates
     remaining: int | None = None
+    one_by_one: list[tuple[bytes, "Faults"]] = field(default_factory=list)
 
     def for_request(self, request: ReceivedRequest) -> "Faults":
         """The faults that hit this request, used up by one; none hit: a clean `Faults()`."""
+        for marked in self.one_by_one if request.generates else ():
+            if marked[0] in request.body:
+                self.one_by_one.remove(marked)
+                return marked[1]
         if not self.active or not self.match(request) or self.remaining == 0:
             return Faults(loading=self.loading)
         if self.remaining is not None:
@@ -108,7 +120,13 @@ class Faults:
     @property
     def active(self) -> bool:
         changed = self.split_bytes or self.pings or self.num_done != 1
-        return changed or self.hang or self.answer is not None or self.stream is not None
+        return (
+            changed
+            or self.hang
+            or self.delay_s > 0
+            or self.answer is not None
+            or self.stream is not None
+        )
 
     def clear(self) -> None:
         """Back to health."""

@@ -30,6 +30,7 @@ class CompletionParams:
     stop: tuple[str, ...] = ()
     num_choices: int = 1
     id_slot: int = -1
+    tools: bool = False
     sampling: SamplingParams = field(default_factory=SamplingParams)
 
 
@@ -38,6 +39,8 @@ def read_params(body: Mapping[str, Any], *, chat: bool = False) -> CompletionPar
     stop = body.get("stop", [])
     if isinstance(stop, str):
         stop = [stop]
+    if not isinstance(stop, list | None):
+        raise _type_error("stop", "array", stop)
     options = body.get("stream_options") or {}
     num_probs = _number(body, "n_probs", "logprobs", default=0)
     if chat:
@@ -56,6 +59,7 @@ def read_params(body: Mapping[str, Any], *, chat: bool = False) -> CompletionPar
         stop=tuple(str(word) for word in stop or ()),
         num_choices=int(_number(body, "n", "n_cmpl", default=1)),
         id_slot=int(_number(body, "id_slot", default=-1)),
+        tools=bool(body.get("tools")) and chat,
         sampling=SamplingParams(
             temperature=max(0.0, _number(body, "temperature", default=0.8)),
             seed=int(_number(body, "seed", default=RANDOM_SEED)) % 2**32,

@@ -19,12 +19,25 @@ from specproxy.server.app import Server
 from specproxy.settings import load
 from specproxy.target.sse import SSEParser
 from specproxy.testing.drafter import Behaviour, ScriptedDrafter, perfect
+from specproxy.testing.exchange import Exchange
 from specproxy.testing.language import Language
 from specproxy.testing.polling import until
 from specproxy.testing.target import ScriptedTarget
 
-PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions", "native": "/completion"}
-VARYING = frozenset({"id", "created", "timings", "id_slot", "cached_tokens", "tokens_cached"})
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "completions": "/v1/completions",
+    "native": "/completion",
+    "infill": "/infill",
+    "responses": "/v1/responses",
+    "messages": "/v1/messages",
+}
+VARYING = frozenset(
+    {
+        *("id", "call_id", "item_id", "created", "created_at", "completed_at", "timings"),
+        *("id_slot", "cached_tokens", "cache_read_input_tokens", "input_tokens", "tokens_cached"),
+    }
+)
 """Keys whose values differ between two answers of one server, too: by time, slot and cache."""
 
 
@@ -79,22 +92,16 @@ class Rig:
         """POST to the second target directly."""
         return await self._send(self.oracle.url, "POST", kind, json=body, **more)
 
+    async def send_to_target(self, kind: str, body: Any) -> Answer:
+        """POST to the proxied target, past the proxy."""
+        return await self._send(self.target.url, "POST", kind, json=body)
+
     async def send(self, method: str, path: str, **more: Any) -> Answer:
         """Any request through the proxy."""
         return await self._send(self.server.url, method, path, **more)
 
     async def _send(self, url: str, method: str, path: str, **more: Any) -> Answer:
-        address = url + PATHS.get(path, path)
-        async with self.client.request(method, address, allow_redirects=False, **more) as response:
-            raw, whole = b"", True
-            try:
-                async for chunk in response.content.iter_any():
-                    raw += chunk
-            except aiohttp.ClientError:
-                whole = False
-            kind = response.content_type
-            content = _levelled_body(raw, kind)
-            return Answer(response.status, kind, content, whole, raw, response.headers.copy())
+        return await fetch(self.client, method, url + PATHS.get(path, path), **more)
 
     def at_rest(self) -> bool:
         """Nothing of any answer is left: slots, leases, sequences, sessions, gauges."""
@@ -159,6 +166,25 @@ async def proxied(
             target.requests.clear()
             del target.passes[:]
         yield Rig(target, oracle, drafter, server, client)
+
+
+async def send(client: aiohttp.ClientSession, url: str, exchange: Exchange) -> Answer:
+    """One request of the catalogue to the server at `url`."""
+    return await fetch(client, exchange.method, url + exchange.path, **exchange.sent)
+
+
+async def fetch(client: aiohttp.ClientSession, method: str, url: str, **more: Any) -> Answer:
+    """Any request, and all of its answer that comes."""
+    async with client.request(method, url, allow_redirects=False, **more) as response:
+        raw, whole = b"", True
+        try:
+            async for chunk in response.content.iter_any():
+                raw += chunk
+        except aiohttp.ClientError:
+            whole = False
+        kind = response.content_type
+        content = _levelled_body(raw, kind)
+        return Answer(response.status, kind, content, whole, raw, response.headers.copy())
 
 
 def levelled(value: Any) -> Any:

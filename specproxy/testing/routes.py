@@ -13,6 +13,7 @@ from aiohttp import web
 from specproxy.testing import shapes
 from specproxy.testing.chat import TEMPLATE, BadRequest, chat_prompt
 from specproxy.testing.completions import Served, json_response, read_json
+from specproxy.testing.converted import chat_body
 from specproxy.testing.parameters import tokenize_mixed
 
 Route = Callable[[web.Request, Served], Awaitable[web.StreamResponse]]
@@ -195,6 +196,42 @@ async def embeddings(request: web.Request, served: Served) -> web.StreamResponse
     return json_response({"model": served.model, "object": "list", "usage": usage, "data": data})
 
 
+async def count_tokens(request: web.Request, served: Served) -> web.StreamResponse:
+    body = chat_body("messages", read_json(await request.read()))
+    tokens = served.language.vocabulary.tokenize(chat_prompt(body), parse_special=True)
+    return json_response({"input_tokens": len(tokens)})
+
+
+async def rerank(request: web.Request, served: Served) -> web.StreamResponse:
+    """Scores that are a pure function of the texts."""
+    body = read_json(await request.read())
+    if not body.get("query") or not isinstance(body.get("documents"), list):
+        raise BadRequest('"query" and "documents" must be provided')
+    results = []
+    for index, text in enumerate(body["documents"]):
+        digest = hashlib.blake2b(f"{body['query']}|{text}".encode(), digest_size=2).digest()
+        score = int.from_bytes(digest, "little") / 65536
+        results.append({"index": index, "relevance_score": score})
+    usage = {"prompt_tokens": len(results), "total_tokens": len(results)}
+    return json_response(
+        {"model": served.model, "object": "list", "usage": usage, "results": results}
+    )
+
+
+async def adapters(request: web.Request, served: Served) -> web.StreamResponse:
+    return json_response([])
+
+
+async def set_adapters(request: web.Request, served: Served) -> web.StreamResponse:
+    return json_response({"success": True})
+
+
+async def set_props(request: web.Request, served: Served) -> web.StreamResponse:
+    message = "This server does not support changing global properties."
+    body = shapes.error(message, "not_supported_error", 501)
+    return json_response(body, status=501)
+
+
 async def echo(request: web.Request, served: Served) -> web.StreamResponse:
     """The body as it came; method, query and `?status=` in the answer's head."""
     return web.Response(
@@ -220,6 +257,12 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/detokenize"): detokenize,
     ("POST", "/apply-template"): apply_template,
     ("POST", "/v1/embeddings"): embeddings,
+    ("POST", "/v1/messages/count_tokens"): count_tokens,
+    ("POST", "/rerank"): rerank,
+    ("POST", "/v1/rerank"): rerank,
+    ("GET", "/lora-adapters"): adapters,
+    ("POST", "/lora-adapters"): set_adapters,
+    ("POST", "/props"): set_props,
 }
 COMPLETIONS = {
     "/completion": "native",
@@ -227,6 +270,10 @@ COMPLETIONS = {
     "/v1/completions": "text",
     "/chat/completions": "chat",
     "/v1/chat/completions": "chat",
+    "/infill": "infill",
+    "/v1/messages": "messages",
+    "/v1/responses": "responses",
+    "/responses": "responses",
 }
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specproxy.testing.chat import read_answer
 from specproxy.testing.parameters import RANDOM_SEED, CompletionParams
 from specproxy.testing.slot import Failed, Final, Partial, Stats, Task, TokenProbs
 from specproxy.testing.vocabulary import ToyVocabulary
@@ -263,28 +262,6 @@ def text_chunk(reply: Reply, task: Task, result: Partial | Final) -> Json:
     if result.stats:
         chunk["timings"] = timings(result.stats)
     return chunk
-
-
-def chat_final(reply: Reply, task: Task, final: Final) -> Json:
-    reasoning, content = read_answer(text_of(final.text), partial=False)
-    message = {"role": "assistant", "content": content}
-    if reasoning:
-        message["reasoning_content"] = reasoning
-    choice: Json = {"finish_reason": finish_reason(final), "index": task.index, "message": message}
-    if final.probs:
-        choice["logprobs"] = {"content": logprobs(final.probs, reply.vocabulary)}
-    verbose = {"__verbose": native_final(reply, task, final)} if task.params.verbose else {}
-    return {
-        "choices": [choice],
-        "created": int(time.time()),
-        "model": reply.model,
-        "system_fingerprint": FINGERPRINT,
-        "object": "chat.completion",
-        "usage": usage(task, final.stats),
-        "id": reply.id,
-        **verbose,
-        "timings": timings(final.stats),
-    }
 
 
 def finish_reason(final: Final) -> str:

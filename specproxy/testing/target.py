@@ -18,7 +18,7 @@ from aiohttp import web
 
 from specproxy.testing import shapes
 from specproxy.testing.chat import BadRequest
-from specproxy.testing.completions import Served, complete, json_response
+from specproxy.testing.completions import Served, break_body, complete, json_response
 from specproxy.testing.engine import Engine, Pass
 from specproxy.testing.faults import Faults, ReceivedRequest
 from specproxy.testing.language import Language
@@ -206,10 +206,14 @@ class ScriptedTarget:
         faults = self.faults.for_request(received)
         if faults.hang:
             await asyncio.Event().wait()
+        await asyncio.sleep(faults.delay_s)
         if faults.answer is not None:
             canned = faults.answer
             headers = {"Content-Type": canned.content_type, **canned.headers}
-            return web.Response(status=canned.status, body=canned.body, headers=headers)
+            response = web.Response(status=canned.status, body=canned.body, headers=headers)
+            if faults.stream is None:
+                return response
+            return await break_body(request, response, canned.body, faults)
         try:
             return await self._answer(request, faults)
         except BadRequest as cause:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from specproxy.admission import with_slot
 from specproxy.testing import CannedAnswer, Language, StreamFault
 from specproxy.testing.faults import Break
 from specproxy.testing.rig import Rig, proxied
@@ -76,15 +77,12 @@ async def test_compressed_answers_stay_compressed(rig: Rig) -> None:
     [
         ("chat", {**CHAT, "n": 2}),
         ("chat", {**CHAT, "n": 2, "stream": True}),
-        ("chat", {**CHAT, "logprobs": True, "top_logprobs": 2}),
         ("chat", {**CHAT, "id_slot": 1}),
-        ("chat", {**CHAT, "messages": [{"role": "user", "content": [IMAGE]}]}),
         ("chat", {**CHAT, "messages": []}),
         ("chat", {"messages": "x"}),
         ("native", {"prompt": ["Hi", "It"], "n_predict": 4, "temperature": 0}),
         ("native", {"prompt": [[300, 301], [302]], "n_predict": 4, "temperature": 0}),
         ("native", {"prompt": [300, "Hi"], "n_predict": 4, "temperature": 0}),
-        ("native", {"prompt": "Hi", "n_predict": 4, "n_probs": 3, "temperature": 0}),
         ("native", {"prompt": "", "n_predict": 4, "temperature": 0}),
         ("completions", {"prompt": "Hi", "max_tokens": 4, "n": 3, "temperature": 0}),
         ("native", {"n_predict": 4}),
@@ -99,6 +97,30 @@ async def test_what_is_not_admitted_goes_as_it_came(rig: Rig, kind: str, body: A
     assert request.body == raw
     assert got.headers["x-specproxy-mode"] == "passthrough"
     assert got == await rig.alone(kind, body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("chat", {**CHAT, "logprobs": True, "top_logprobs": 2}),
+        ("chat", {**CHAT, "logprobs": True, "stream": True}),
+        ("chat", {**CHAT, "messages": [{"role": "user", "content": [IMAGE]}]}),
+        ("native", {"prompt": "Hi", "n_predict": 4, "n_probs": 3, "temperature": 0}),
+        ("native", {"prompt": "Hi", "n_predict": 4, "response_fields": ["content"]}),
+    ],
+)
+async def test_what_takes_one_slot_gets_one_that_is_not_for_seeds(
+    rig: Rig, kind: str, body: Any
+) -> None:
+    body = {**body, "temperature": 0}
+    raw = json.dumps(body, indent=3).encode()
+    headers = {"Content-Type": "application/json"}
+    got = await rig.send("POST", kind, data=raw, headers=headers)
+    request = rig.target.requests[-1]
+    assert request.body == with_slot(raw, 0)
+    assert got.headers["x-specproxy-mode"] == "passthrough"
+    assert got == await rig.alone(kind, body)
+    await rig.rest()
 
 
 @pytest.mark.parametrize(
@@ -135,3 +157,12 @@ async def test_a_plain_body_that_breaks_is_no_whole_one(rig: Rig) -> None:
         rig.target.faults.stream = StreamFault(kind)
         got = await rig.ask("chat", {**CHAT, "n": 2})
         assert (got.status, got.whole) == (200, False)
+
+
+async def test_a_choice_of_fields_may_leave_out_the_end(rig: Rig) -> None:
+    events = [{"content": "a"}, {"content": "", "tokens_predicted": 1}]
+    body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+    rig.target.faults.answer = CannedAnswer(200, body, "text/event-stream")
+    asked = {"prompt": "Hi", "stream": True, "response_fields": ["content", "tokens_predicted"]}
+    got = await rig.ask("native", asked)
+    assert (got.raw, got.whole) == (body, True)

@@ -1,0 +1,59 @@
+"""What a generation request asks for, as far as the proxy reads it; the target judges the rest."""
+
+import json
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from specproxy.admission import chooses_fields, num_choices, wants_probabilities
+from specproxy.server.listener import Listener
+from specproxy.server.probabilities import check_probabilities
+from specproxy.target.deltas import Json, Kind, kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request.
+
+    Attributes:
+        kind: the shape of its answer; None: no generation.
+        body: its JSON object; None for anything else.
+    """
+
+    kind: Kind | None
+    body: Json | None
+
+    @property
+    def streamed(self) -> bool:
+        """It asks for a stream."""
+        return self.body is not None and self.body.get("stream") is True
+
+    @property
+    def wants_probabilities(self) -> bool:
+        return self.body is not None and wants_probabilities(self.body)
+
+    def listener(self) -> Listener | None:
+        """Hears whether the answer's stream ends as it should; None where nobody can tell."""
+        if self.kind is None or self.body is None or chooses_fields(self.body):
+            return None
+        return Listener(
+            self.kind,
+            num_choices=num_choices(self.kind, self.body),
+            check=check_probabilities if self.wants_probabilities else None,
+        )
+
+
+def read_asked(request: web.Request, raw: bytes) -> Asked:
+    """Read a request's body.
+
+    Strict as the target is: UTF-8 without a byte order mark, no NaN.
+    """
+    try:
+        body = json.loads(raw.decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        body = None
+    return Asked(kind_of(request.path), body if isinstance(body, dict) else None)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

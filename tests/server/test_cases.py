@@ -1,0 +1,238 @@
+"""Faults that people reported of comparable servers, where no other test shows the whole kind.
+
+docs/cases.md says which test covers which case.
+"""
+
+import asyncio
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+
+from specproxy.core.tasks import spawn, stop
+from specproxy.testing import Break, Language, ScriptedTarget, StreamFault, drafter, until
+from specproxy.testing.faults import ReceivedRequest
+from specproxy.testing.rig import PATHS, Answer, Rig, proxied
+
+KINDS = ("chat", "completions", "native")
+LANGUAGE = Language(mean_length=0)
+TEXTS = {
+    "plain": "abcDEFGHIJ and more",
+    "diverges": "DEFGHx DEFG",
+    "ends on a part": "So it was DEF",
+    "last is cut": "Is it?\n",
+    "several tokens": "Hello</s>\n\nworld",
+    "overlapping": "xxabcab",
+    "an emoji": "Hello 😀 world 🚀.",
+}
+STOPS: list[Any] = [
+    ["DEFGHIJ"],
+    ["\n"],
+    ["</s>\n\n"],
+    ["ab", "abc"],
+    ["😀"],
+    ["o 😀 w"],
+    "ab",
+    "",
+    None,
+    [],
+    ["a", "b", "c", "D", "H"],
+]
+
+
+def asking(kind: str, num_tokens: int = 20, text: str = "Hi", **more: Any) -> dict[str, Any]:
+    if kind == "chat":
+        messages = [{"role": "user", "content": text}]
+        return {"messages": messages, "max_tokens": num_tokens, "temperature": 0, **more}
+    limit = "n_predict" if kind == "native" else "max_tokens"
+    return {"prompt": text, limit: num_tokens, "temperature": 0, **more}
+
+
+def num_tokens_told(answer: Answer) -> int:
+    """What the answer says of its tokens."""
+    last = [one for one in answer.events if isinstance(one, dict)][-1]
+    usage = last.get("usage") or {}
+    return int(usage.get("completion_tokens", last.get("tokens_predicted", -1)))
+
+
+async def test_a2_who_left_the_queue_never_reaches_the_target() -> None:
+    async with proxied(LANGUAGE, num_slots=2) as rig:
+        rig.target.clock.hold()
+        first = spawn(rig.ask("chat", asking("chat", stream=True)), name="first")
+        await until(lambda: rig.server.route.num_running == 1)
+        others = [spawn(rig.ask("chat", asking("chat")), name=f"{i}") for i in range(3)]
+        await until(lambda: rig.server.route.num_waiting == 3)
+        num_drafts = rig.drafter.num_open if rig.drafter else 0
+        for one in others:
+            await stop(one)
+        rig.target.clock.go()
+        await first
+        await rig.rest()
+        assert len(rig.target.received(PATHS["chat"])) == 1
+        assert num_drafts <= 2
+
+
+async def test_a6_the_target_dies_refuses_loads_and_works_again() -> None:
+    async with proxied(LANGUAGE, poll_s=0.02) as rig:
+        body = asking("chat", stream=True)
+        rig.target.faults.stream = StreamFault(Break.RESET, after_events=10)
+        got = await rig.ask("chat", body)
+        assert not got.whole
+        assert got.events[-1]["error"]["source"] == "specproxy"
+        await rig.target.down()
+        for _ in range(3):
+            began_s = time.monotonic()
+            got = await rig.ask("chat", body)
+            assert (got.status, got.headers["Retry-After"]) == (503, "5")
+            assert time.monotonic() - began_s < 2.0
+        await until(lambda: not rig.server.route.ready.is_set())
+        rig.target.faults.clear()
+        rig.target.faults.loading = True
+        await rig.target.up()
+        got = await rig.ask("chat", body)
+        assert (got.status, got.json["error"]["message"]) == (503, "Loading model")
+        assert (await rig.send("GET", "/health")).status == 503  # d18: ready is what it says
+        assert (await rig.send("GET", "/specproxy/status")).status == 200
+        rig.target.faults.loading = False
+        await until(rig.server.route.ready.is_set)
+        assert await rig.ask("chat", body) == await rig.alone("chat", body)
+        await rig.rest()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a9_a10_what_broke_is_not_asked_again(kind: str, stream: bool) -> None:
+    async with proxied(LANGUAGE) as rig:
+        rig.target.faults.stream = StreamFault(Break.RESET, after_events=6)
+        rig.target.faults.remaining = 1
+        got = await rig.ask(kind, asking(kind, stream=stream))
+        assert not got.whole or got.status == 502
+        asked = [one for one in rig.target.received(PATHS[kind]) if not is_seed(one)]
+        assert len(asked) == 1
+
+
+def is_seed(request: ReceivedRequest) -> bool:
+    return isinstance(request.json.get("prompt"), list)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_b1_b3_counts_are_right_however_blocks_fall(kind: str) -> None:
+    """Delivered, told and counted: the same, and the target's own, whatever the limit."""
+    options = {"stream_options": {"include_usage": True}} if kind != "native" else {}
+    async with proxied(LANGUAGE, pass_ms=0.5) as rig:
+        route, told = rig.server.route, 0
+        for num_tokens in range(1, 21):
+            for stop_words in ([], ["o"]):
+                body = asking(kind, num_tokens, stream=True, stop=stop_words, **options)
+                got = await rig.ask(kind, body)
+                right = await rig.alone(kind, body)
+                assert got == right
+                assert num_tokens_told(got) <= num_tokens
+                told += num_tokens_told(got)
+                await rig.rest()
+                assert route.counts.num_generated == told
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", TEXTS)
+async def test_b4_stop_strings_in_every_way(kind: str, name: str) -> None:
+    language = Language().with_script("Hi", TEXTS[name]).with_script("Hi", TEXTS[name], chat=True)
+    async with proxied(language) as rig:
+        for stop_words in STOPS:
+            texts = []
+            for stream in (True, False):
+                body = asking(kind, 60, stream=stream, stop=stop_words)
+                got = await rig.ask(kind, body)
+                assert got == await rig.alone(kind, body), stop_words
+                if got.status == 200:
+                    texts.append(got.text)
+            assert len(set(texts)) <= 1, stop_words
+            if texts and stop_words:
+                words = [stop_words] if isinstance(stop_words, str) else stop_words
+                cuts = [TEXTS[name].find(word) for word in words if word in TEXTS[name]]
+                assert texts[0] == TEXTS[name][: min(cuts)] if cuts else TEXTS[name]
+
+
+@pytest.mark.parametrize("key", range(8))
+async def test_b6_any_language_and_any_draft(key: int) -> None:
+    rng = random.Random(key)
+    behaviour = rng.choice(
+        [
+            drafter.adversarial,
+            drafter.babbling(rng),
+            drafter.right_then_wrong(rng.randrange(1, 5)),
+            drafter.noisy(0.5, rng),
+            drafter.repeats_last,
+        ]
+    )
+    async with proxied(Language(key=key, loops=key % 2 == 0), behaviour) as rig:
+        for index in range(12):
+            kind = KINDS[index % 3]
+            body = asking(kind, 30, f"{key} {index}", stream=index % 2 == 0)
+            assert await rig.ask(kind, body) == await rig.alone(kind, body)
+        await rig.rest()
+
+
+async def test_c9_no_limit_on_an_answer_in_all() -> None:
+    """It may take many times any limit, as long as something comes."""
+    limits = {"connect_s": 0.2, "first_byte_s": 0.2, "idle_s": 0.2}
+    async with proxied(LANGUAGE, pass_ms=40.0, settings={"target": limits}) as rig:
+        began_s = time.monotonic()
+        for stream in (True, False):
+            body = asking("chat", 14, stream=stream, ignore_eos=True, id_slot=0)
+            got = await rig.ask("chat", {**body, "stream": True} if stream else body)
+            assert (got.status, got.whole) == (200, True) or not stream
+        assert time.monotonic() - began_s > 0.5
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_d12_a_full_context_within_an_answer_is_a_length(kind: str, stream: bool) -> None:
+    async with proxied(LANGUAGE, n_ctx=64) as rig:
+        body = asking(kind, 500, "x" * 30, stream=stream)
+        got = await rig.ask(kind, body)
+        assert got == await rig.alone(kind, body)
+        assert got.status == 200
+        assert b'"length"' in got.raw or b'"limit"' in got.raw
+        await rig.rest()
+        assert rig.server.route.speculates
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_d19_odd_numbers_pass_as_they_are(stream: bool) -> None:
+    async with proxied(Language(), has_ngram_pool=False, has_draft=False) as rig:
+        body = asking("chat", 6, stream=stream, logprobs=True, top_logprobs=3)
+        got = await rig.ask("chat", body)
+        assert got == await rig.alone("chat", body)
+        for event in got.events if stream else [got.json]:
+            json.dumps(event, allow_nan=False)
+
+
+async def test_e1_other_requests_go_on_while_the_draft_works() -> None:
+    made = drafter.ScriptedDrafter(LANGUAGE, delay_s=0.05)
+    async with proxied(LANGUAGE, drafter=made, pass_ms=5.0) as rig:
+        asked = spawn(rig.ask("chat", asking("chat", 80, stream=True)), name="ask")
+        await until(lambda: made.num_open)
+        slowest_s = 0.0
+        for _ in range(10):
+            began_s = time.monotonic()
+            assert (await rig.send("GET", "/health")).status == 200
+            slowest_s = max(slowest_s, time.monotonic() - began_s)
+            await asyncio.sleep(0.01)
+        assert slowest_s < 1.0
+        await asked
+
+
+async def test_e5_localhost_is_found_where_it_listens() -> None:
+    async with ScriptedTarget(LANGUAGE) as target:
+        url = target.url.replace("127.0.0.1", "localhost")
+        async with proxied(LANGUAGE, ready=False, settings={"target": {"url": url}}) as rig:
+            await check_found(rig)
+
+
+async def check_found(rig: Rig) -> None:
+    began_s = time.monotonic()
+    assert (await rig.send("GET", "/v1/models")).status == 200
+    assert time.monotonic() - began_s < 2.0
