@@ -1,58 +1,40 @@
 """One target and its draft: what is known of them now, and whether answers are sped up.
 
 A route starts without knowledge, and every answer passes through untouched. In the background
-it learns: is the target there, do the vocabularies match, does the pool take seeds. Then it
-seeds, or pushes drafts to a coordinator, until the target goes away or comes back as another
-process; then it learns anew.
+it learns: is the target there, do the vocabularies match, which way can it be sped up. That way
+lasts until the target goes away or comes back as another process; then it learns anew.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any
 
 import structlog
 
-from specproxy.admission import Admission, single_prompt
+from specproxy.admission import Admission
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.horizon import DraftPace, PassPace
-from specproxy.core.slots import SlotLeases
 from specproxy.core.stats import DraftCounts
 from specproxy.core.tasks import spawn, stop
-from specproxy.core.window import Window
 from specproxy.draft.family import check_family
 from specproxy.draft.protocol import Drafter
 from specproxy.errors import DraftError, TargetError
 from specproxy.session import Session
 from specproxy.settings import SeedingSettings
-from specproxy.target.channel import DraftChannel
 from specproxy.target.client import TargetClient
 from specproxy.target.facts import TargetFacts, read_facts
-from specproxy.target.probe import probe_pool
-from specproxy.target.seeding import Seeder
 from specproxy.target.tokens import TargetTokens
-from specproxy.target.warmup import Warmer
 from specproxy.verified import VerifiedSession
+from specproxy.ways.coordinator import CoordinatorWay
+from specproxy.ways.seeding import NO_POOL, NO_SEED_SLOT, SeedingWay, find_n_match
 
 log = structlog.get_logger(__name__)
 
 POLL_S = 2.0
 """How often the target is looked at, to see it come, go and restart."""
-
-
-COORDINATOR_WINDOW = Window(
-    block_tokens=40,
-    lookahead_tokens=40,
-    near_tokens=3,
-    sure_tokens=24,
-    min_reach=0.05,
-    branch_tokens=5,
-    min_branch_reach=0.08,
-    branch_share=1.0,
-)
-"""Of a target whose next pass verifies whatever is drafted: no seed to wait for, no plain pass."""
 
 
 class Mode(Enum):
@@ -74,7 +56,8 @@ class Route:
         poll_s: how often the target is looked at.
         mode, reason: what it does with answers now, and why.
         ready: set while nothing is left to learn, lengths warmed where that pays.
-        counts, acceptance: of all answers so far.
+        counts, acceptance, draft_pace, pass_pace: of all answers so far.
+        num_running: answers that are being sped up.
     """
 
     def __init__(
@@ -97,19 +80,10 @@ class Route:
         self.reason = "the target has not been looked at yet"
         self.ready = asyncio.Event()
         self.poll_s = POLL_S
-        self._settings = settings
-        self._window = Window(
-            block_tokens=settings.block_tokens,
-            lookahead_tokens=settings.lookahead_tokens,
-            branch_tokens=settings.branch_tokens,
-        )
-        self._coordinator_window = COORDINATOR_WINDOW
-        self._rng = rng or random.Random()
-        self._tokens = TargetTokens(client)
-        self._seeder: Seeder | None = None
-        self._leases: SlotLeases | None = None
-        self._channel: DraftChannel | None = None
         self.num_running = 0
+        self._settings = settings
+        self._rng = rng or random.Random()
+        self._way: SeedingWay | CoordinatorWay | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -119,7 +93,13 @@ class Route:
     @property
     def num_waiting(self) -> int:
         """Answers that wait for a slot."""
-        return self._leases.num_waiting if self._leases is not None else 0
+        return self._way.num_waiting if isinstance(self._way, SeedingWay) else 0
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing of any answer is left."""
+        at_rest = not isinstance(self._way, SeedingWay) or self._way.is_at_rest
+        return at_rest and not self.num_running and not self.num_waiting
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -141,114 +121,73 @@ class Route:
         """Find out what this life of the target allows, and settle on a mode."""
         if self.drafter is None:
             return self._settle(Mode.PASSTHROUGH, "no draft model is configured")
-        if self._settings.mode == "off":
+        if self._settings.mode == "off" and not facts.takes_drafts:
             return self._settle(Mode.PASSTHROUGH, "seeding.mode is off")
         if facts.num_slots < 2 and not facts.takes_drafts:
-            return self._settle(
-                Mode.PASSTHROUGH,
-                "the target has one slot, and seeds need one of their own: start it with -np 2",
-            )
+            return self._settle(Mode.PASSTHROUGH, NO_SEED_SLOT)
         try:
-            vocabulary = self.drafter.vocabulary
-            num_shared = await check_family(
-                vocabulary, self._tokens, draft_name=vocabulary.name, target_name=facts.model
-            )
-            self.drafter.limit_vocabulary(num_shared)
+            await self._check_draft(self.drafter, facts)
         except DraftError as error:
             return self._settle(Mode.PASSTHROUGH, str(error))
         if facts.takes_drafts:
-            self._channel = DraftChannel(self.client)
-            return self._settle(Mode.STARTING, "the draft channel is not open yet")
-        n_match = await self._probe(facts)
-        if n_match is None:
-            return self._settle(
-                Mode.PASSTHROUGH,
-                "the target's n-gram pool takes no seeds: start it with --spec-type ngram-mod"
-                " --spec-ngram-mod-n-match 6 --spec-ngram-mod-n-min 1 --spec-ngram-mod-n-max 12",
-            )
-        self._leases = SlotLeases(facts.num_slots - 1)
-        self._seeder = Seeder(
-            self.client,
-            n_match=n_match,
-            seed_slot=facts.seed_slot,
-            max_tokens=self._settings.max_seed_tokens,
-            num_context=facts.num_context,
-        )
-        self._settle(Mode.SEEDING, f"the target takes seeds, n_match {n_match}")
-        return None
-
-    async def _probe(self, facts: TargetFacts) -> int | None:
-        """Key length of the target's pool; None if it takes no seeds."""
-        for _ in range(2):  # a near-tie between two runs of the target can hide the pool once
-            pool = await probe_pool(
+            self._way = CoordinatorWay(
                 self.client,
-                num_vocab=facts.num_vocab,
-                seed_slot=facts.seed_slot,
-                rng=self._rng,
+                self.drafter,
+                acceptance=self.acceptance,
+                draft_pace=self.draft_pace,
+                pass_pace=self.pass_pace,
             )
-            if pool.n_match is not None:
-                if self._settings.n_match not in (None, pool.n_match):
-                    log.warning("seeding.n_match is not the target's", found=pool.n_match)
-                return pool.n_match
-        return None
+            return self._settle(Mode.STARTING, "the draft channel is not open yet")
+        n_match = await find_n_match(self.client, facts, self._settings, self._rng)
+        if n_match is None:
+            return self._settle(Mode.PASSTHROUGH, NO_POOL)
+        self._way = SeedingWay(
+            self.client,
+            self.drafter,
+            self._settings,
+            facts,
+            n_match=n_match,
+            acceptance=self.acceptance,
+            rng=self._rng,
+        )
+        return self._settle(Mode.SEEDING, f"the target takes seeds, n_match {n_match}")
+
+    async def _check_draft(self, drafter: Drafter, facts: TargetFacts) -> None:
+        """
+        Raises:
+            DraftError: it is no draft for this target.
+        """
+        vocabulary, tokens = drafter.vocabulary, TargetTokens(self.client)
+        num_shared = await check_family(
+            vocabulary, tokens, draft_name=vocabulary.name, target_name=facts.model
+        )
+        drafter.limit_vocabulary(num_shared)
 
     async def _watch(self, facts: TargetFacts) -> None:
-        """Seed while the target stays the same process; returns or raises when it does not."""
-        tasks = []
-        if self._seeder is not None:
-            tasks = [
-                spawn(self._seeder.run(), name=f"seeder {self.name}"),
-                spawn(self._warm(facts), name=f"warm-up {self.name}"),
-            ]
-        if self._channel is not None:
-            tasks = [spawn(self._hold(self._channel), name=f"draft channel {self.name}")]
+        """Go the way while the target stays the same process; returns or raises when it does
+        not."""
+        task = None
+        if isinstance(self._way, SeedingWay):
+            work = self._way.run(self.ready.set, self._idle.wait)
+            task = spawn(work, name=f"seeding {self.name}")
+        elif isinstance(self._way, CoordinatorWay):
+            work = self._way.run(self._opened, self._closed, rest_s=self.poll_s)
+            task = spawn(work, name=f"coordinator {self.name}")
         try:
             while True:
                 await asyncio.sleep(self.poll_s)
                 if await read_facts(self.client) != facts:
                     return self._settle(Mode.STARTING, "the target was restarted")
         finally:
-            for task in tasks:
+            if task is not None:
                 await stop(task)
-            self._seeder = self._leases = self._channel = None
+            self._way = None
 
-    async def _hold(self, channel: DraftChannel) -> None:
-        """Keep the draft channel open; while it is down answers pass through, plain."""
-        while True:
-            holding = spawn(channel.run(), name="draft channel")
-            try:
-                await channel.opened(holding)
-                self._settle(Mode.COORDINATOR, "the target verifies our drafts itself")
-                await holding
-                reason = "the coordinator closed the draft channel"
-            except TargetError as error:
-                reason = str(error)
-            finally:
-                await stop(holding)
-            self._settle(Mode.STARTING, reason)
-            await asyncio.sleep(self.poll_s)
+    def _opened(self) -> None:
+        self._settle(Mode.COORDINATOR, "the target verifies our drafts itself")
 
-    async def _warm(self, facts: TargetFacts) -> None:
-        """Warm the lengths that passes will have, where the link makes that worth while."""
-        try:
-            warmer = Warmer(
-                self.client,
-                seed_slot=facts.seed_slot,
-                num_vocab=facts.num_vocab,
-                rng=self._rng,
-            )
-            longest = self._settings.warm_tokens
-            wanted = self._settings.warm
-            if wanted == "always" or (wanted == "auto" and await warmer.pays(longest)):
-                await warmer.warm(range(2, longest), self._when_idle)
-            log.info("warmed", route=self.name, num_lengths=warmer.num_warmed)
-        except TargetError as error:
-            log.warning("warming stopped", route=self.name, reason=str(error))
-        finally:
-            self.ready.set()
-
-    async def _when_idle(self) -> None:
-        await self._idle.wait()
+    def _closed(self, reason: str) -> None:
+        self._settle(Mode.STARTING, reason)
 
     def _settle(self, mode: Mode, reason: str) -> None:
         if (mode, reason) != (self.mode, self.reason):
@@ -263,24 +202,18 @@ class Route:
 
     @property
     def speculates(self) -> bool:
-        """Whether an answer that starts now can be sped up."""
-        return (
-            self.mode is Mode.SEEDING
-            and self._seeder is not None
-            and self.drafter is not None
-            and self.drafter.alive
-        )
+        """Whether an answer that starts now can be sped up by seeds."""
+        return self.mode is Mode.SEEDING and self._has_draft and isinstance(self._way, SeedingWay)
 
     @property
     def verifies(self) -> bool:
         """Whether an answer that starts now can have its drafts verified by a coordinator."""
-        return (
-            self.mode is Mode.COORDINATOR
-            and self._channel is not None
-            and self._channel.is_open
-            and self.drafter is not None
-            and self.drafter.alive
-        )
+        way = self._way
+        return self._has_draft and isinstance(way, CoordinatorWay) and way.is_open
+
+    @property
+    def _has_draft(self) -> bool:
+        return self.drafter is not None and self.drafter.alive
 
     @asynccontextmanager
     async def verified(self) -> AsyncIterator[tuple[VerifiedSession, str] | None]:
@@ -288,46 +221,35 @@ class Route:
 
         None: it goes without.
         """
-        if not self.verifies or self.drafter is None or self._channel is None:
+        if not self.verifies or not isinstance(self._way, CoordinatorWay):
             yield None
             return
-        session = VerifiedSession(
-            self.drafter,
-            self._coordinator_window,
-            self.acceptance,
-            self.draft_pace,
-            self.pass_pace,
-        )
-        with self._channel.answer(session.hear) as drafts:
-            if drafts is None:
+        with self._way.answer() as begun:
+            if begun is None:
                 yield None
                 return
+            session, drafts = begun
             async with self._running(session, session.speculate(drafts)):
                 yield session, drafts.header
 
     @asynccontextmanager
     async def lease(self, transcript: str) -> AsyncIterator[int | None]:
         """A slot of the target for one answer, waiting for one if need be; None: any slot."""
-        leases = self._leases
-        if leases is None:
+        if not isinstance(self._way, SeedingWay):
             yield None
             return
-        granted = asyncio.Event()
-        lease = leases.acquire(transcript, granted.set)
-        try:
-            await granted.wait()
-            yield lease.slot
-        finally:
-            leases.release(lease)
+        async with self._way.lease(transcript) as slot:
+            yield slot
 
     @asynccontextmanager
     async def session(self, admission: Admission) -> AsyncIterator[Session | None]:
         """Speculation for one answer while the context lasts; None: it goes without."""
-        if not self.speculates or self.drafter is None or self._seeder is None:
+        way = self._way
+        if not self.speculates or not isinstance(way, SeedingWay):
             yield None
             return
-        session = Session(self.drafter, self._seeder, self._window, self.acceptance)
-        async with self._running(session, session.speculate(self._prompt(admission))):
+        session = way.session()
+        async with self._running(session, session.speculate(way.prompt(admission))):
             yield session
 
     @asynccontextmanager
@@ -348,12 +270,3 @@ class Route:
                 self.num_running -= 1
                 if not self.num_running:
                     self._idle.set()
-
-    async def _prompt(self, admission: Admission) -> Sequence[int]:
-        """Ids of the prompt, from the target's own template and tokenizer."""
-        if admission.chat is not None:
-            return await self._tokens.chat_prompt(admission.chat)
-        prompt = single_prompt(admission.body.get("prompt"))
-        if isinstance(prompt, list):
-            return prompt
-        return await self._tokens.tokenize(prompt or "", add_special=True)

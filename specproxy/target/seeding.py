@@ -87,6 +87,11 @@ class Seeder:
     def __repr__(self) -> str:
         return f"<Seeder slot={self._seed_slot} sessions={len(self._trees)}>"
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Nobody is served, and no seed is on its way."""
+        return not self._trees and not self._flights
+
     @contextmanager
     def serving(self, tree: DraftTree) -> Iterator[None]:
         """Seed from `tree` while the context lasts."""

@@ -44,7 +44,7 @@ class CoordinatedRig:
         route = self.server.route
         return not (
             any(state.busy for state in self.coordinator.engine.states())
-            or route.num_running
+            or not route.is_at_rest
             or self.drafter.num_open
         )
 

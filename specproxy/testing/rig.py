@@ -105,15 +105,10 @@ class Rig:
 
     def at_rest(self) -> bool:
         """Nothing of any answer is left: slots, leases, sequences, sessions, gauges."""
-        route = self.server.route
-        leases, seeder = route._leases, route._seeder
         return not (
             self.target.engine.has_work
             or self.target.engine.num_deferred
-            or route.num_running
-            or route.num_waiting
-            or (leases is not None and leases.num_busy)
-            or (seeder is not None and (seeder._trees or seeder._flights))
+            or not self.server.route.is_at_rest
             or (self.drafter is not None and self.drafter.num_open)
         )
 

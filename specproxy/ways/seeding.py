@@ -1,0 +1,165 @@
+"""Seeding: a stock llama-server whose n-gram pool takes drafted blocks.
+
+Invariant: whatever is leased or begun here is given back when its context ends; the seed slot is
+leased to nobody.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+
+from specproxy.admission import Admission, single_prompt
+from specproxy.core.acceptance import AcceptanceModel
+from specproxy.core.slots import SlotLeases
+from specproxy.core.tasks import spawn, stop
+from specproxy.core.window import Window
+from specproxy.draft.protocol import Drafter
+from specproxy.errors import TargetError
+from specproxy.session import Session
+from specproxy.settings import SeedingSettings
+from specproxy.target.client import TargetClient
+from specproxy.target.facts import TargetFacts
+from specproxy.target.probe import probe_pool
+from specproxy.target.seeding import Seeder
+from specproxy.target.tokens import TargetTokens
+from specproxy.target.warmup import Warmer
+
+log = structlog.get_logger(__name__)
+
+NO_POOL = (
+    "the target's n-gram pool takes no seeds: start it with --spec-type ngram-mod"
+    " --spec-ngram-mod-n-match 6 --spec-ngram-mod-n-min 1 --spec-ngram-mod-n-max 12"
+)
+NO_SEED_SLOT = "the target has one slot, and seeds need one of their own: start it with -np 2"
+
+
+async def find_n_match(
+    client: TargetClient, facts: TargetFacts, settings: SeedingSettings, rng: random.Random
+) -> int | None:
+    """Key length of the target's pool; None if it takes no seeds.
+
+    Raises:
+        TargetError: it did not answer.
+    """
+    for _ in range(2):  # a near-tie between two runs of the target can hide the pool once
+        pool = await probe_pool(
+            client, num_vocab=facts.num_vocab, seed_slot=facts.seed_slot, rng=rng
+        )
+        if pool.n_match is not None:
+            if settings.n_match not in (None, pool.n_match):
+                log.warning("seeding.n_match is not the target's", found=pool.n_match)
+            return pool.n_match
+    return None
+
+
+class SeedingWay:
+    """One life of a target that takes seeds. Run `run` for as long as it lasts."""
+
+    def __init__(
+        self,
+        client: TargetClient,
+        drafter: Drafter,
+        settings: SeedingSettings,
+        facts: TargetFacts,
+        *,
+        n_match: int,
+        acceptance: AcceptanceModel,
+        rng: random.Random,
+    ) -> None:
+        self._client = client
+        self._drafter = drafter
+        self._settings = settings
+        self._facts = facts
+        self._acceptance = acceptance
+        self._rng = rng
+        self._tokens = TargetTokens(client)
+        self._leases = SlotLeases(facts.num_slots - 1)
+        self._seeder = Seeder(
+            client,
+            n_match=n_match,
+            seed_slot=facts.seed_slot,
+            max_tokens=settings.max_seed_tokens,
+            num_context=facts.num_context,
+        )
+        self._window = Window(
+            block_tokens=settings.block_tokens,
+            lookahead_tokens=settings.lookahead_tokens,
+            branch_tokens=settings.branch_tokens,
+        )
+
+    def __repr__(self) -> str:
+        return f"<SeedingWay {self._seeder!r} {self._leases!r}>"
+
+    @property
+    def num_waiting(self) -> int:
+        """Answers that wait for a slot."""
+        return self._leases.num_waiting
+
+    @property
+    def is_at_rest(self) -> bool:
+        """No slot is leased, no seed is on its way."""
+        return not self._leases.num_busy and self._seeder.is_at_rest
+
+    async def run(self, warmed: Callable[[], None], idle: Callable[[], Awaitable[object]]) -> None:
+        """Seed, and warm lengths in between, until cancelled.
+
+        Args:
+            warmed: called once there is nothing left to warm.
+            idle: returns when no answer is running.
+        """
+        warming = spawn(self._warm(warmed, idle), name="warm-up")
+        try:
+            await self._seeder.run()
+        finally:
+            await stop(warming)
+
+    async def _warm(
+        self, warmed: Callable[[], None], idle: Callable[[], Awaitable[object]]
+    ) -> None:
+        """Warm the lengths that passes will have, where the link makes that worth while."""
+        facts, settings = self._facts, self._settings
+        warmer = Warmer(
+            self._client, seed_slot=facts.seed_slot, num_vocab=facts.num_vocab, rng=self._rng
+        )
+        try:
+            longest = settings.warm_tokens
+            if settings.warm == "always" or (
+                settings.warm == "auto" and await warmer.pays(longest)
+            ):
+                await warmer.warm(range(2, longest), idle)
+            log.info("warmed", target=self._client.name, num_lengths=warmer.num_warmed)
+        except TargetError as error:
+            log.warning("warming stopped", target=self._client.name, reason=str(error))
+        finally:
+            warmed()
+
+    @asynccontextmanager
+    async def lease(self, transcript: str) -> AsyncIterator[int]:
+        """A slot of the target for one answer, waiting for one if need be."""
+        granted = asyncio.Event()
+        lease = self._leases.acquire(transcript, granted.set)
+        try:
+            await granted.wait()
+            yield lease.slot
+        finally:
+            self._leases.release(lease)
+
+    def session(self) -> Session:
+        """Speculation for one answer."""
+        return Session(self._drafter, self._seeder, self._window, self._acceptance)
+
+    async def prompt(self, admission: Admission) -> Sequence[int]:
+        """Ids of the prompt, from the target's own template and tokenizer.
+
+        Raises:
+            TargetError: it did not say.
+        """
+        if admission.chat is not None:
+            return await self._tokens.chat_prompt(admission.chat)
+        prompt = single_prompt(admission.body.get("prompt"))
+        if isinstance(prompt, list):
+            return prompt
+        return await self._tokens.tokenize(prompt or "", add_special=True)
