@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.drafted import DraftToken
-from specproxy.core.horizon import DraftPace
 from specproxy.core.tree import Advance, DraftTree, Node
 from specproxy.core.window import Window
 from specproxy.draft.protocol import Drafter, DraftSequence
@@ -24,7 +23,7 @@ class Lookahead:
         tree: of one answer; nobody else extends or advances it.
         acceptance: what the route's answers have taught so far; learns from this one too.
         grew: called with the number of nodes that are new in the tree.
-        pace: told how long drafting takes.
+        tell_drafted: called with the number of tokens of a draft call, and its time in seconds.
         eager: tell of a branch's first token before more of it is drafted.
     """
 
@@ -35,7 +34,7 @@ class Lookahead:
         window: Window,
         acceptance: AcceptanceModel,
         grew: Callable[[int], None],
-        pace: DraftPace | None = None,
+        tell_drafted: Callable[[int, float], None],
         *,
         eager: bool = False,
     ) -> None:
@@ -44,7 +43,7 @@ class Lookahead:
         self._window = window
         self._acceptance = acceptance
         self._tell_grown = grew
-        self._pace = pace or DraftPace()
+        self._tell_drafted = tell_drafted
         self._eager = eager
         self._sequences: list[DraftSequence] = []
         self._changed = asyncio.Event()
@@ -121,7 +120,7 @@ class Lookahead:
                 sequence.cut()
 
         came = await sequence.draft(self._tree.context(start), num_tokens, on_token=take)
-        self._pace.drafted(len(came), clock() - began_s)
+        self._tell_drafted(len(came), clock() - began_s)
         return len(came)
 
     @contextmanager

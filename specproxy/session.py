@@ -4,6 +4,7 @@ The answer itself is relayed elsewhere, byte for byte; a session only listens. W
 wrong in here ends speculation for this answer and nothing else.
 """
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
@@ -11,6 +12,7 @@ import structlog
 
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.follower import Follower
+from specproxy.core.observed import ObservedAnswer
 from specproxy.core.stats import DraftCounts
 from specproxy.core.tree import DraftTree
 from specproxy.core.window import Window
@@ -40,16 +42,24 @@ class Session:
         seeder: carries drafts to the target.
         window: how far ahead to draft.
         acceptance: what the route's answers have taught so far; learns from this one too.
+        observed: told what becomes of the answer.
     """
 
     def __init__(
-        self, drafter: Drafter, seeder: Seeder, window: Window, acceptance: AcceptanceModel
+        self,
+        drafter: Drafter,
+        seeder: Seeder,
+        window: Window,
+        acceptance: AcceptanceModel,
+        observed: ObservedAnswer,
     ) -> None:
         self._counts = DraftCounts()
         self._drafter = drafter
         self._seeder = seeder
         self._window = window
         self._acceptance = acceptance
+        self._observed = observed
+        self._num_passes = -1
         self._follower = Follower(drafter.vocabulary)
         self._early: list[int] = []
         self._tree: DraftTree | None = None
@@ -74,9 +84,15 @@ class Session:
         try:
             self._tree = tree = DraftTree(await prompt)
             self._lookahead = lookahead = Lookahead(
-                self._drafter, tree, self._window, self._acceptance, self._grew
+                self._drafter,
+                tree,
+                self._window,
+                self._acceptance,
+                self._grew,
+                self._observed.drafted,
             )
-            self._advance(lookahead, self._early)
+            self._observed.reads(tree.tokens)
+            self._counts.saw(lookahead.advance(self._early))
             with self._seeder.serving(tree):
                 await lookahead.run()
         except* SpecproxyError as group:
@@ -93,9 +109,11 @@ class Session:
         if self._deaf:
             return
         try:
-            self._seeder.passed()
+            self._heard_pass()
             if self._tree is None or self._lookahead is None:
-                self._early += self._follower.follow(delta.text, delta.tokens, ())
+                tokens = self._follower.follow(delta.text, delta.tokens, ())
+                self._early += tokens
+                self._observed.said_tokens(tokens)
             else:
                 expected = [node.token for node in self._tree.main_line()]
                 tokens = self._follower.follow(delta.text, delta.tokens, expected)
@@ -104,5 +122,14 @@ class Session:
             self._deaf = True
             log.exception("the answer could not be followed any more")
 
+    def _heard_pass(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        num_passes = self._seeder.passed(now_s)
+        if num_passes != self._num_passes:
+            self._num_passes = num_passes
+            self._observed.passed(now_s)
+
     def _advance(self, lookahead: Lookahead, tokens: Sequence[int]) -> None:
-        self._counts.saw(lookahead.advance(tokens))
+        advance = lookahead.advance(tokens)
+        self._counts.saw(advance)
+        self._observed.said_tokens(tokens, advance.origins)

@@ -12,6 +12,8 @@ import structlog
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.drafts import Ended, GrownNode, Passed, Prompt
 from specproxy.core.horizon import DraftPace, PassPace, nodes_to_await
+from specproxy.core.observed import ObservedAnswer
+from specproxy.core.origins import Origin
 from specproxy.core.stats import DraftCounts
 from specproxy.core.tree import DraftTree, Node
 from specproxy.core.window import Window
@@ -31,6 +33,7 @@ class VerifiedSession:
         window: how far ahead to draft.
         acceptance, draft_pace, pass_pace: what the route's answers have taught so far; they
             learn from this one too.
+        observed: told what becomes of the answer.
 
     Attributes:
         counts: what became of the drafted tokens so far.
@@ -44,6 +47,7 @@ class VerifiedSession:
         acceptance: AcceptanceModel,
         draft_pace: DraftPace,
         pass_pace: PassPace,
+        observed: ObservedAnswer,
     ) -> None:
         self.counts = DraftCounts()
         self.first_token_s: float | None = None
@@ -53,6 +57,7 @@ class VerifiedSession:
         self._acceptance = acceptance
         self._draft_pace = draft_pace
         self._pass_pace = pass_pace
+        self._observed = observed
         self._prompt: asyncio.Future[Prompt] = asyncio.get_running_loop().create_future()
         self._lookahead: Lookahead | None = None
         self._pusher: _Pusher | None = None
@@ -65,21 +70,33 @@ class VerifiedSession:
         match message:
             case Prompt() if not self._prompt.done():
                 self._prompt.set_result(message)
+                self._observed.reads(message.tokens)
             case Passed():
                 self._passed(message)
             case Ended():
                 self.counts.num_answers = 1
 
     def _passed(self, message: Passed) -> None:
+        now_s = asyncio.get_running_loop().time()
         if self.first_token_s is None:
-            self.first_token_s = asyncio.get_running_loop().time() - self._began_s
+            self.first_token_s = now_s - self._began_s
         self.counts.num_proposed += message.num_verified
         self.counts.num_accepted += message.num_accepted
         self.counts.num_generated += len(message.tokens)
         self._pass_pace.passed(message.duration_s)
+        origins: tuple[Origin, ...] = ()
         if self._lookahead is not None and self._pusher is not None:
-            self.counts.saw(self._lookahead.advance(message.tokens))
+            advance = self._lookahead.advance(message.tokens)
+            self.counts.saw(advance)
             self._pusher.push(self._nodes_to_await(), moved=True)
+            origins = advance.origins
+        self._observed.passed(
+            now_s,
+            duration_s=message.duration_s,
+            waited_s=message.waited_s,
+            plain=message.num_rows == 1,
+        )
+        self._observed.said_tokens(message.tokens, origins)
 
     async def speculate(self, drafts: AnswerDrafts) -> None:
         """Draft and push until cancelled; returns early if that fails."""
@@ -92,7 +109,7 @@ class VerifiedSession:
                 self._window,
                 self._acceptance,
                 self._grew,
-                self._draft_pace,
+                self._drafted,
                 eager=True,
             )
             self._pusher.push(self._nodes_to_await(), moved=True)
@@ -104,6 +121,10 @@ class VerifiedSession:
         finally:
             self._lookahead = None
             drafts.grow([], 0)  # whatever the target still waits for will not come
+
+    def _drafted(self, num_tokens: int, duration_s: float) -> None:
+        self._draft_pace.drafted(num_tokens, duration_s)
+        self._observed.drafted(num_tokens, duration_s)
 
     def _grew(self, num_tokens: int) -> None:
         self.counts.num_drafted += num_tokens

@@ -137,5 +137,5 @@ def decode(frame: str) -> Message | None:
             known["nodes"] = [GrownNode(*node) for node in known["nodes"]]
         message: Message = kind(**known)
         return message
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ValueError(f"no message of the draft channel: {error}") from error

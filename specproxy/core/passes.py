@@ -16,9 +16,14 @@ DUE = 0.7
 
 
 class PassClock:
-    """Pass ends of one target. Times are the caller's monotonic clock, in seconds."""
+    """Pass ends of one target. Times are the caller's monotonic clock, in seconds.
+
+    Attributes:
+        num_passes: heard so far; what two arrivals with the same number brought, one pass did.
+    """
 
     def __init__(self) -> None:
+        self.num_passes = 0
         self._last_end: float | None = None
         self._last_heard: float | None = None
         self._periods: deque[float] = deque(maxlen=12)
@@ -41,6 +46,7 @@ class PassClock:
             if self._last_end is not None:
                 self._periods.append(now_s - self._last_end)
             self._last_end = now_s
+            self.num_passes += 1
         self._last_heard = now_s
 
     def _is_new_pass(self, gap_s: float) -> bool:

@@ -15,6 +15,7 @@ from enum import Enum
 from itertools import dropwhile, takewhile
 
 from specproxy.core.drafted import DraftToken
+from specproxy.core.origins import Origin
 
 
 class SeedState(Enum):
@@ -52,6 +53,7 @@ class Advance:
         num_undrafted: came where nothing had been drafted.
         num_pooled: those confirmed or branched that had reached the target's pool in time.
         decided: (the main line's next token, what the target said), where there was a next one.
+        origins: of each of the tokens.
     """
 
     num_confirmed: int = 0
@@ -60,6 +62,7 @@ class Advance:
     num_undrafted: int = 0
     num_pooled: int = 0
     decided: "tuple[tuple[Node, int], ...]" = ()
+    origins: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,23 +176,30 @@ class DraftTree:
 
     def advance(self, tokens: Iterable[int]) -> Advance:
         """Follow the target by the `tokens` it emitted."""
-        confirmed = branched = missed = undrafted = pooled = 0
+        origins: list[Origin] = []
         decided: list[tuple[Node, int]] = []
+        num_pooled = 0
         for token in tokens:
             child = self._root.child(token)
             decided += [(node, token) for node in self._root.children[:1]]
             self.tokens.append(token)
             if child is None:
-                missed += bool(self._root.children)
-                undrafted += not self._root.children
+                origins.append(Origin.MISSED if self._root.children else Origin.UNDRAFTED)
                 self._root = self._confirmed_root()
                 continue
-            confirmed += child is self._root.children[0]
-            branched += child is not self._root.children[0]
-            pooled += child.state is SeedState.POOLED
+            origins.append(Origin.LINE if child is self._root.children[0] else Origin.BRANCH)
+            num_pooled += child.state is SeedState.POOLED
             child.parent = None
             self._root = child
-        return Advance(confirmed, branched, missed, undrafted, pooled, tuple(decided))
+        return Advance(
+            num_confirmed=origins.count(Origin.LINE),
+            num_branched=origins.count(Origin.BRANCH),
+            num_missed=origins.count(Origin.MISSED),
+            num_undrafted=origins.count(Origin.UNDRAFTED),
+            num_pooled=num_pooled,
+            decided=tuple(decided),
+            origins=tuple(origins),
+        )
 
     def extend(self, node: Node, drafted: Sequence[DraftToken]) -> int:
         """Hang `drafted` below `node`, which a draft call had started from.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import structlog
 from aiohttp import web
@@ -12,9 +13,12 @@ from specproxy.route import Route
 from specproxy.server.context import METRICS, ROUTE, SETTINGS
 from specproxy.server.cors import add_headers
 from specproxy.server.generate import generate
+from specproxy.server.identity import name_answer
 from specproxy.server.metrics import Metrics
-from specproxy.server.middleware import errors, expectation, keys, pages
+from specproxy.server.middleware import errors, expectation, identified, keys, pages
 from specproxy.server.own import metrics, status
+from specproxy.server.page.events import WATCHERS, Watchers, events
+from specproxy.server.page.files import FILES, page_file, to_page
 from specproxy.server.passthrough import forward
 from specproxy.server.protocol import Site
 from specproxy.settings import Settings
@@ -32,21 +36,36 @@ HURRY_S = 0.5
 """How long they may take once somebody is in a hurry."""
 
 
-def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
+def create_app(
+    settings: Settings, drafter: Drafter | None, *, state_folder: Path | None = None
+) -> web.Application:
     """Build the proxy. The drafter is closed by whoever made it.
+
+    Args:
+        state_folder: where what is learned is kept; None keeps nothing.
 
     Serve it with `handler_cancellation=True`, so that a vanished client frees its slot.
     """
     app = web.Application(
-        middlewares=[pages, errors, keys], client_max_size=settings.listen.max_body_bytes
+        middlewares=[pages, identified, errors, keys],
+        client_max_size=settings.listen.max_body_bytes,
     )
     client = TargetClient(settings.target)
-    route = Route(settings.route, client, drafter, settings.seeding)
+    route = Route(
+        settings.route,
+        client,
+        drafter,
+        settings.seeding,
+        fanout=settings.fanout,
+        state_folder=state_folder,
+    )
     app[SETTINGS] = settings
     app[ROUTE] = route
     app[METRICS] = Metrics([route])
+    watchers = app[WATCHERS] = Watchers(route)
 
     async def drain(_app: web.Application) -> None:
+        watchers.closing.set()
         if route.num_running:
             log.info("stopping", running=route.num_running, at_most_s=DRAIN_S)
         asyncio.get_running_loop().call_later(DRAIN_S, client.stop)
@@ -60,9 +79,13 @@ def create_app(settings: Settings, drafter: Drafter | None) -> web.Application:
     app.cleanup_ctx.append(life)
     app.on_shutdown.append(drain)
     app.on_response_prepare.append(add_headers)
+    app.on_response_prepare.append(name_answer)
     for method, path, handler in (
         ("GET", "/metrics", metrics),
         ("GET", "/specproxy/status", status),
+        ("GET", "/specproxy", to_page),
+        ("GET", "/specproxy/events", events),
+        *(("GET", path, page_file) for path in FILES),
         *(("POST", path, generate) for path in GENERATION_PATHS),
         ("*", "/{path:.*}", forward),
     ):
@@ -77,10 +100,12 @@ class Server:
         url: where it listens, once entered.
     """
 
-    def __init__(self, settings: Settings, drafter: Drafter | None) -> None:
+    def __init__(
+        self, settings: Settings, drafter: Drafter | None, *, state_folder: Path | None = None
+    ) -> None:
         self._listen = settings.listen
         self._runner = web.AppRunner(
-            create_app(settings, drafter),
+            create_app(settings, drafter, state_folder=state_folder),
             handler_cancellation=True,
             access_log=None,
             shutdown_timeout=SHUTDOWN_S,

@@ -13,11 +13,14 @@ from aiohttp import web
 
 from specproxy.admission import Admission, admit, takes_slot, transcript_of, with_slot
 from specproxy.errors import TargetBroken, TargetError
+from specproxy.load import Measured
 from specproxy.route import Mode
 from specproxy.server.account import log_answer
 from specproxy.server.asked import Asked, read_asked
 from specproxy.server.context import METRICS, ROUTE, shares_key
+from specproxy.server.fanned import fanned
 from specproxy.server.headers import for_client, for_target
+from specproxy.server.identity import REQUEST_ID
 from specproxy.server.listener import Listener
 from specproxy.server.outgoing import (
     MODE_HEADER,
@@ -25,6 +28,7 @@ from specproxy.server.outgoing import (
     Outgoing,
     is_stream,
     outcome_of,
+    outgoing_of,
 )
 from specproxy.server.passthrough import passthrough
 from specproxy.server.verified import verified
@@ -46,11 +50,28 @@ async def generate(request: web.Request) -> web.StreamResponse:
     asked = read_asked(request, raw)
     if route.verifies:
         return await verified(request, raw, asked)
+    with route.load.answer() as measured:
+        if not measured.speculates:
+            return await _unspeculated(request, raw, asked, measured)
+        if route.fans is not None:
+            response = await fanned(request, asked, route.fans, measured)
+        else:
+            response = await _seeded(request, raw, asked, measured)
+        if response is None:
+            response = await _unspeculated(request, raw, asked, measured)
+        return response
+
+
+async def _seeded(
+    request: web.Request, raw: bytes, asked: Asked, measured: Measured
+) -> web.StreamResponse | None:
+    """Relay the answer and seed beside it; None: leave it to the target, nothing is there yet."""
+    route = request.app[ROUTE]
     admission = None
     if asked.kind is not None and asked.body is not None:
         admission = admit(asked.kind, asked.body)
     if admission is None or not route.speculates:
-        return await _unspeculated(request, raw, asked)
+        return None
     outgoing = Outgoing(request, Mode.SEEDING)
     answer = _Answer(request, raw, admission, outgoing)
     async with AsyncExitStack() as stack:
@@ -65,35 +86,40 @@ async def generate(request: web.Request) -> web.StreamResponse:
             except NotAssembled as error:
                 log.info("asking again without a stream", reason=str(error))
             finally:
-                answer.account(session)
-    return await _unspeculated(request, raw, asked)
+                answer.account(session, measured)
+    return None
 
 
-async def _unspeculated(request: web.Request, raw: bytes, asked: Asked) -> web.StreamResponse:
+async def _unspeculated(
+    request: web.Request, raw: bytes, asked: Asked, measured: Measured
+) -> web.StreamResponse:
     """Leave the request to the target alone, and count it.
 
     Where slots are leased it gets one, too: the target might take the seed slot, or one that
     another conversation comes back to.
     """
     route = request.app[ROUTE]
-    outgoing = Outgoing(request, Mode.PASSTHROUGH)
+    outgoing = outgoing_of(request) or Outgoing(request, Mode.PASSTHROUGH)
     transcript = None
     if asked.kind is not None and asked.body is not None and takes_slot(asked.kind):
         transcript = transcript_of(asked.kind, asked.body)
     outcome = "cancelled"
+    listener = asked.listener()
     try:
         async with AsyncExitStack() as stack:
             if transcript is not None:
                 async with outgoing.waiting(streamed=asked.streamed):
                     slot = await stack.enter_async_context(route.lease(transcript))
                 raw = raw if slot is None else with_slot(raw, slot)
-            response = await passthrough(request, raw, asked, outgoing=outgoing)
+            response = await passthrough(request, raw, asked, outgoing=outgoing, listener=listener)
         outcome = outcome_of(response)
         return response
     except TargetError:
         outcome = "broken"
         raise
     finally:
+        if listener is not None and outcome == "finished":
+            measured.timed(listener.timings, speculated=False)
         requests = request.app[METRICS].requests
         requests.labels(route.name, Mode.PASSTHROUGH.value, outcome).inc()
 
@@ -113,7 +139,11 @@ class _Answer:
         self._outcome = "cancelled"
 
     def _upstream(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        headers = for_target(self._request.headers, credentials=shares_key(self._request))
+        headers = for_target(
+            self._request.headers,
+            credentials=shares_key(self._request),
+            request_id=self._request[REQUEST_ID],
+        )
         headers["Accept-Encoding"] = "identity"  # the proxy reads along
         return self._client.request(
             "POST", self._request.rel_url.raw_path_qs, headers=headers, data=body
@@ -180,13 +210,14 @@ class _Answer:
             status=status, headers=headers, body=text.encode("utf-8", "surrogatepass")
         )
 
-    def account(self, session: Session) -> None:
+    def account(self, session: Session, measured: Measured) -> None:
         """Count and log how the answer went."""
         route, metrics = self._request.app[ROUTE], self._request.app[METRICS]
         listener = self._listener
         counts = session.counts
         if listener is not None and listener.finished:
             counts.finished(listener.timings)
+            measured.timed(listener.timings, speculated=True)
         if listener is not None and listener.first_text_s is not None:
             metrics.first_token_s.labels(route.name, Mode.SEEDING.value).observe(
                 listener.first_text_s

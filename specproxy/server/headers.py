@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from multidict import CIMultiDict
 
+from specproxy.server.identity import ID_HEADER
+
 _REQUEST = frozenset(
     {
         "accept",
@@ -15,7 +17,6 @@ _REQUEST = frozenset(
         "if-none-match",
         "range",
         "user-agent",
-        "x-request-id",
     }
 )
 _CLIENT_CREDENTIALS = frozenset({"authorization", "x-api-key"})
@@ -39,15 +40,20 @@ _RESPONSE = frozenset(
 )
 
 
-def for_target(headers: Mapping[str, str], *, credentials: bool) -> CIMultiDict[str]:
+def for_target(
+    headers: Mapping[str, str], *, credentials: bool, request_id: str
+) -> CIMultiDict[str]:
     """The client's headers that the target may see. The body goes without its encoding, since
     the proxy has undone that.
 
     Args:
         credentials: the client's own key is meant for the target, since the proxy has none.
+        request_id: how the request is called in logs.
     """
     allowed = _REQUEST | _CLIENT_CREDENTIALS if credentials else _REQUEST
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() in allowed)
+    kept = CIMultiDict((name, value) for name, value in headers.items() if name.lower() in allowed)
+    kept[ID_HEADER] = request_id
+    return kept
 
 
 def for_client(headers: Mapping[str, str]) -> CIMultiDict[str]:

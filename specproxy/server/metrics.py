@@ -1,14 +1,24 @@
 """Prometheus metrics, read from the routes whenever they are asked for.
 
-Names follow vLLM's `spec_decode_*` where the meaning is the same. Labels: the route's name.
+Names follow vLLM's `spec_decode_*` where the meaning is the same. Labels: the route's name; beside
+it nothing that grows: modes, outcomes, kinds of answers, origins of tokens, phases, positions.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
+from specproxy.core.alone import Basis
+from specproxy.core.observed import Observed
+from specproxy.core.origins import Origin
 from specproxy.core.stats import DraftCounts
 from specproxy.route import Mode, Route
 
@@ -24,6 +34,16 @@ _COUNTS = {
     "missed_tokens": ("num_missed", "Positions where the target said something else."),
     "undrafted_tokens": ("num_undrafted", "Tokens for which no draft was there in time."),
 }
+_HISTOGRAMS = {
+    "pass_seconds": ("pass_time_s", "Time of a pass of the target; without each answer's first."),
+    "inter_token_latency_seconds": (
+        "token_gap_s",
+        "Time per token, as the proxy sees them come: a pass's time over the tokens it brought.",
+    ),
+    "draft_token_seconds": ("draft_token_s", "Time that the draft takes for a token."),
+    "pass_tokens": ("pass_tokens", "Tokens that a pass brought to an answer."),
+}
+_PHASES = ("draft", "seed", "pass", "wait")
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
 
 
@@ -62,6 +82,7 @@ class _RouteCollector(Collector):
             for route in self._routes:
                 family.add_metric([route.name], getattr(route.counts, field))
             yield family
+        yield from self._observed()
         yield self._mode()
         yield self._gauge("acceptance_rate", "Accepted / proposed.", lambda c: c.acceptance_rate)
         yield self._gauge("tokens_per_pass", "Block efficiency.", lambda c: c.tokens_per_pass)
@@ -73,6 +94,57 @@ class _RouteCollector(Collector):
             for route in self._routes:
                 gauge.add_metric([route.name], getattr(route, f"num_{name}"))
             yield gauge
+
+    def _observed(self) -> Iterator[Metric]:
+        """Of passes and tokens as they come, not only of answers that have ended."""
+        for name, help_text, labels, values in (
+            ("passes", "Passes that brought tokens, by answer.", (), _passes),
+            ("spec_decode_num_drafts", "Passes that began with a draft.", (), _drafts),
+            ("phase_seconds", "Time by phase; phases overlap.", ("phase",), _phases),
+            ("tokens", "Tokens by kind of answer and origin.", ("kind", "origin"), _origins),
+            ("seeds_failed", "Seeds that the target did not take.", (), _failed),
+            (
+                "spec_decode_num_accepted_tokens_per_pos",
+                "Drafted tokens confirmed, by position after the start of a pass.",
+                ("position",),
+                lambda observed: _by_position(observed.positions.confirmed),
+            ),
+            (
+                "spec_decode_num_decided_tokens_per_pos",
+                "Drafted tokens confirmed or missed, by position after the start of a pass.",
+                ("position",),
+                lambda observed: _by_position(observed.positions.decided),
+            ),
+        ):
+            family = CounterMetricFamily(f"specproxy_{name}", help_text, labels=["route", *labels])
+            for route in self._routes:
+                for label_values, value in values(route.observed):
+                    family.add_metric([route.name, *label_values], value)
+            yield family
+        for name, (field, help_text) in _HISTOGRAMS.items():
+            histogram = HistogramMetricFamily(f"specproxy_{name}", help_text, labels=["route"])
+            for route in self._routes:
+                found = getattr(route.observed, field)
+                histogram.add_metric([route.name], list(found.cumulative()), found.sum)
+            yield histogram
+        yield from self._alone()
+
+    def _alone(self) -> Iterator[Metric]:
+        speed = GaugeMetricFamily(
+            "specproxy_target_alone_tokens_per_second",
+            "Speed of the target without specproxy: measured in plain passes, else an estimate.",
+            labels=["route"],
+        )
+        measured = GaugeMetricFamily(
+            "specproxy_target_alone_measured", "1 if that is no estimate.", labels=["route"]
+        )
+        for route in self._routes:
+            alone = route.observed.alone.alone()
+            speed.add_metric([route.name], math.nan if alone is None else alone.tokens_per_s)
+            is_measured = alone is not None and alone.basis is Basis.MEASURED
+            measured.add_metric([route.name], float(is_measured))
+        yield speed
+        yield measured
 
     def _mode(self) -> Metric:
         family = GaugeMetricFamily(
@@ -92,3 +164,34 @@ class _RouteCollector(Collector):
             if number is not None:
                 family.add_metric([route.name], number)
         return family
+
+
+_Values = Iterator[tuple[tuple[str, ...], float]]
+
+
+def _passes(observed: Observed) -> _Values:
+    yield (), observed.total.num_passes
+
+
+def _drafts(observed: Observed) -> _Values:
+    yield (), observed.num_drafts
+
+
+def _failed(observed: Observed) -> _Values:
+    yield (), observed.num_seeds_failed
+
+
+def _phases(observed: Observed) -> _Values:
+    for phase in _PHASES:
+        yield (phase,), getattr(observed.total, f"{phase}_s")
+
+
+def _origins(observed: Observed) -> _Values:
+    for kind in sorted({kind for kind, _ in observed.said}):
+        for origin in Origin:
+            yield (kind, origin.value), observed.said.get((kind, origin), 0)
+
+
+def _by_position(counts: Iterable[int]) -> _Values:
+    for position, count in enumerate(counts):
+        yield (str(position),), count

@@ -10,7 +10,9 @@ from aiohttp.http_exceptions import ContentEncodingError
 from specproxy.errors import ClientGone, RequestError, SpecproxyError
 from specproxy.server.context import SETTINGS
 from specproxy.server.cors import preflight
+from specproxy.server.identity import ID_HEADER, REQUEST_ID, read_id
 from specproxy.server.outgoing import Outgoing, outgoing_of
+from specproxy.server.page.files import FILES
 from specproxy.server.replies import error_reply, reply_to
 
 log = structlog.get_logger(__name__)
@@ -22,6 +24,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 async def pages(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Browsers ask first, without a key, whether a page may use the proxy."""
     return preflight(request) or await handler(request)
+
+
+@web.middleware
+async def identified(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """One id for a request, from the client or made here: in every log line of it, in the
+    target's request, in the answer's head."""
+    request_id = read_id(request.headers.get(ID_HEADER))
+    request[REQUEST_ID] = request_id
+    with structlog.contextvars.bound_contextvars(request_id=request_id):
+        return await handler(request)
 
 
 @web.middleware
@@ -111,7 +123,10 @@ def _given_keys(request: web.Request) -> list[bytes]:
 
 
 def _is_open(request: web.Request) -> bool:
-    """llama-server, too, answers its health route and what browsers ask first without a key."""
+    """llama-server, too, answers its health route and what browsers ask first without a key. The
+    page holds no data; it asks for the key itself."""
     if request.method == "OPTIONS":
         return True
-    return request.method in ("GET", "HEAD") and request.path in ("/health", "/v1/health")
+    if request.method not in ("GET", "HEAD"):
+        return False
+    return request.path in ("/health", "/v1/health", "/specproxy") or request.path in FILES

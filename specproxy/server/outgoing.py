@@ -106,6 +106,19 @@ class Outgoing:
                 await self._write(DONE)
         return await self._end()
 
+    async def write(self, events: AsyncIterator[bytes]) -> web.StreamResponse:
+        """Send a stream that the proxy itself composes, to its end.
+
+        Raises:
+            ClientGone: nobody reads it.
+        """
+        if self.response is None:
+            headers = {**EVENT_STREAM, hdrs.CONTENT_TYPE: "text/event-stream"}
+            await self._prepare(web.StreamResponse(headers=headers))
+        async for data in events:
+            await self._write(data)
+        return await self._end()
+
     async def deliver(self, upstream: aiohttp.ClientResponse, body: bytes) -> web.StreamResponse:
         """Send the target's answer with a body that has been read already."""
         await self._start(upstream, num_bytes=len(body))

@@ -1,10 +1,9 @@
-"""The proxy's own pages: metrics and status."""
-
-from dataclasses import asdict
+"""The proxy's own answers: metrics and status."""
 
 from aiohttp import web
 
 from specproxy.server.context import METRICS, ROUTE
+from specproxy.server.snapshot import status_of
 
 
 async def metrics(request: web.Request) -> web.Response:
@@ -17,24 +16,4 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def status(request: web.Request) -> web.Response:
     """GET /specproxy/status: what each route does now, and why; always 200 while we live."""
-    route = request.app[ROUTE]
-    counts = route.counts
-    return web.json_response(
-        {
-            "routes": [
-                {
-                    "name": route.name,
-                    "target": route.client.name,
-                    "mode": route.mode.value,
-                    "reason": route.reason,
-                    "ready": route.ready.is_set(),
-                    "draft_alive": route.drafter is not None and route.drafter.alive,
-                    "running": route.num_running,
-                    "waiting": route.num_waiting,
-                    "counts": asdict(counts),
-                    "acceptance_rate": counts.acceptance_rate,
-                    "tokens_per_pass": counts.tokens_per_pass,
-                }
-            ]
-        }
-    )
+    return web.json_response({"routes": [status_of(request.app[ROUTE])]})

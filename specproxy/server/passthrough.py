@@ -9,6 +9,8 @@ from specproxy.route import Mode
 from specproxy.server.asked import Asked
 from specproxy.server.context import ROUTE, shares_key
 from specproxy.server.headers import for_target
+from specproxy.server.identity import REQUEST_ID
+from specproxy.server.listener import Listener
 from specproxy.server.outgoing import Outgoing, is_stream
 from specproxy.server.probabilities import checked_body
 
@@ -28,6 +30,7 @@ async def passthrough(
     asked: Asked = NOTHING_ASKED,
     *,
     outgoing: Outgoing | None = None,
+    listener: Listener | None = None,
     more: Mapping[str, str] | None = None,
 ) -> web.StreamResponse:
     """Relay one exchange: method, path, query and body as they came, the answer as it comes.
@@ -36,11 +39,14 @@ async def passthrough(
         raw: the request's body where it has been read already; else it is streamed.
         asked: what is in it.
         outgoing: the answer's way, where it has begun already.
+        listener: hears the answer where it is a stream; None: one is made for `asked`.
         more: headers for the target beside the client's.
     """
     route = request.app[ROUTE]
     outgoing = outgoing or Outgoing(request, Mode.PASSTHROUGH)
-    headers = for_target(request.headers, credentials=shares_key(request))
+    headers = for_target(
+        request.headers, credentials=shares_key(request), request_id=request[REQUEST_ID]
+    )
     headers.update(more or {})
     data: bytes | AsyncIterator[bytes] | None = raw
     if raw is None and 0 < (request.content_length or 0) <= SMALL_BYTES:
@@ -59,7 +65,7 @@ async def passthrough(
                 )
             )
         if is_stream(upstream):
-            return await outgoing.relay(upstream, asked.listener())
+            return await outgoing.relay(upstream, listener or asked.listener())
         if asked.wants_probabilities and upstream.status == 200:
             return await outgoing.deliver(upstream, await checked_body(route.client, upstream))
         return await outgoing.relay(upstream)

@@ -20,7 +20,7 @@ async def verified(request: web.Request, raw: bytes, asked: Asked) -> web.Stream
     route, metrics = request.app[ROUTE], request.app[METRICS]
     mode = Mode.COORDINATOR
     outcome = "cancelled"
-    async with route.verified() as found:
+    async with route.verified(asked.kind or "other") as found:
         if found is None:  # it went away this very moment
             return await passthrough(request, raw, asked)
         session, header = found

@@ -11,6 +11,7 @@ def test_tokens_of_one_pass_are_one_arrival() -> None:
         for token in range(1 if i < 2 else 4):
             clock.heard(i * 0.2 + token * 0.001)
     assert clock.period_s == pytest.approx(0.2, abs=0.01)
+    assert clock.num_passes == 8
 
 
 def test_a_seed_waits_for_most_of_a_pass() -> None:

@@ -74,7 +74,7 @@ grows = st.builds(
 emissions = st.lists(st.integers(0, NUM_VOCABULARY - 1), min_size=1, max_size=3)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.lists(st.lists(grows, min_size=1, max_size=12) | emissions, max_size=8))
 def test_it_holds_what_a_naive_model_holds(steps: list[list[GrownNode] | list[int]]) -> None:
     tree, naive = VerifyTree(PROMPT, num_vocabulary=NUM_VOCABULARY), Naive()

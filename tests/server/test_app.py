@@ -177,11 +177,11 @@ async def test_a_target_that_comes_after_the_proxy() -> None:
 @pytest.mark.parametrize(
     ("flags", "has_draft", "seeding", "reason"),
     [
-        ({"has_ngram_pool": False}, True, {}, "--spec-type ngram-mod"),
-        ({"n_min": 48}, True, {}, "--spec-ngram-mod-n-min 1"),
+        ({"has_ngram_pool": False, "num_slots": 2}, True, {}, "--spec-type ngram-mod"),
+        ({"n_min": 48, "num_slots": 2}, True, {}, "--spec-ngram-mod-n-min 1"),
         ({"num_slots": 1}, True, {}, "-np 2"),
         ({}, False, {}, "no draft model"),
-        ({}, True, {"mode": "off"}, "seeding.mode is off"),
+        ({"num_slots": 2}, True, {"mode": "off"}, "seeding.mode is off"),
     ],
 )
 async def test_where_it_cannot_speculate_it_says_why_and_passes_through(

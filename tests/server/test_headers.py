@@ -20,10 +20,10 @@ ODD = {
 
 
 def test_allow_lists() -> None:
-    sent = for_target({**ODD, **CLIENT, "X-Api-Key": "k"}, credentials=False)
-    assert set(sent) == {"User-Agent", "X-Request-Id", "Accept-Language"}
-    sent = for_target({**CLIENT, "x-api-key": "k"}, credentials=True)
-    assert sent == {**CLIENT, "x-api-key": "k"}
+    sent = for_target({**ODD, **CLIENT, "X-Api-Key": "k"}, credentials=False, request_id="id")
+    assert set(sent) == {"User-Agent", "x-request-id", "Accept-Language"}
+    sent = for_target({**CLIENT, "x-api-key": "k"}, credentials=True, request_id="id")
+    assert sent == {**CLIENT, "x-api-key": "k", "x-request-id": "id"}
     names = ["Server", "Set-Cookie", "Transfer-Encoding", "Connection", "X-Echo-Path"]
     assert not for_client(dict.fromkeys(names, "x"))
     assert not for_client({"Access-Control-Allow-Origin": "*"})

@@ -35,7 +35,8 @@ def many_descriptors() -> None:
 async def test_a_thousand_streams_passed_through_at_once() -> None:
     """None ends before all have begun, and in the middle of it other routes answer."""
     flags = {"num_slots": NUM_STREAMS, "n_ctx": 40, "has_ngram_pool": False}
-    async with proxied(LANGUAGE, has_draft=False, **flags) as rig:
+    patient = {"target": {"connect_s": 120}}  # a thousand connections take a busy machine a while
+    async with proxied(LANGUAGE, has_draft=False, settings=patient, **flags) as rig:
         right = await rig.alone("chat", {**CHAT, "max_tokens": 3, "stream": True})
         rig.target.clock.hold()
         connector = aiohttp.TCPConnector(limit=0)

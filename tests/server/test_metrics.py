@@ -7,6 +7,7 @@ from specproxy.testing import Break, StreamFault, until
 from specproxy.testing.rig import Rig, proxied
 
 NATIVE = {"prompt": "Hi", "n_predict": 40, "temperature": 0, "ignore_eos": True}
+TOKENS = "specproxy_tokens_total"
 
 
 async def samples(rig: Rig) -> dict[tuple[str, str], float]:
@@ -85,6 +86,53 @@ async def test_status_without_a_draft() -> None:
         (status,) = (await rig.send("GET", "/specproxy/status")).json["routes"]
         values = await samples(rig)
     assert (status["mode"], status["draft_alive"]) == ("passthrough", False)
-    assert status["reason"] == "no draft model is configured"
+    assert status["reason"] == "no draft model is loaded"
     assert values["specproxy_mode", "passthrough"] == 1.0
     assert ("specproxy_acceptance_rate", "") not in values
+
+
+async def test_histograms_and_counters_of_passes_agree() -> None:
+    async with proxied(pass_ms=2.0) as rig:
+        for kind in ("native", "completions"):
+            await rig.ask(kind, {**NATIVE, "max_tokens": 40, "stream": True})
+        await rig.rest()
+        values = await samples(rig)
+        (status,) = (await rig.send("GET", "/specproxy/status")).json["routes"]
+    observed = status["observed"]
+    num_tokens = sum(value for (name, _), value in values.items() if name == TOKENS)
+    assert num_tokens == values["specproxy_pass_tokens_sum", ""] == 80.0
+    passes = values["specproxy_passes_total", ""]
+    assert values["specproxy_pass_tokens_count", ""] == passes
+    assert passes > values["specproxy_pass_seconds_count", ""] > 0
+    assert values["specproxy_pass_tokens_bucket", "+Inf"] == passes
+    assert 0 < values["specproxy_inter_token_latency_seconds_count", ""] < 80
+    assert values["specproxy_draft_token_seconds_count", ""] > 0
+    assert values["specproxy_spec_decode_num_drafts_total", ""] <= passes
+    for phase in ("draft", "seed", "pass"):
+        assert values["specproxy_phase_seconds_total", phase] > 0.0
+    confirmed, decided = (
+        sum(
+            values[f"specproxy_spec_decode_num_{word}_tokens_per_pos_total", str(position)]
+            for position in range(24)
+        )
+        for word in ("accepted", "decided")
+    )
+    assert 0 < confirmed <= decided
+    pairs = observed["by_position"]
+    assert (confirmed, decided) == (sum(c for c, _ in pairs), sum(d for _, d in pairs))
+    assert set(observed["by_kind"]) == {"native", "completions"}
+    assert observed["by_kind"]["native"]["num_tokens"] == 40
+    assert observed["windows"]["1m"]["num_answers"] == 2
+    assert observed["speed"]["now"] > 0
+    assert [one["mode"] for one in observed["decisions"]] == ["seeding"]
+
+
+async def test_labels_are_bounded() -> None:
+    async with proxied(pass_ms=1.0) as rig:
+        for kind in ("native", "completions", "chat"):
+            body = {**NATIVE, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+            await rig.ask(kind, body, headers={"x-request-id": "a-request"})
+        await rig.rest()
+        text = (await rig.send("GET", "/metrics")).raw.decode()
+    assert "a-request" not in text
+    assert len(text.splitlines()) < 400
