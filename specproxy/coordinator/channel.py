@@ -34,6 +34,7 @@ MAX_UNSENT = 1024
 """Messages that may wait for a client that does not read; then it is dropped."""
 MAX_FRAME_BYTES = 1024 * 1024
 MAX_ANSWERS = 1024
+MAX_NODES = 1024
 HEARTBEAT_S = 20.0
 
 
@@ -166,6 +167,8 @@ class Channel:
     def _grow(self, message: Grow) -> None:
         if type(message.answer) is not str or type(message.go_at) is not int:
             raise ValueError("a Grow with fields of other types")
+        if len(message.nodes) > MAX_NODES:
+            raise ValueError(f"more than {MAX_NODES} nodes in one Grow")
         for node in message.nodes:
             self._check(node)
         drafting = self._answers.get(message.answer)

@@ -71,6 +71,7 @@ class Group:
         self._shapes = shapes
         self._running: list[Answer] = []
         self._waiting: deque[Answer] = deque()
+        self._has_news = False
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
 
@@ -125,6 +126,8 @@ class Group:
         wait_s: float | None = 0.0
         while self._take_messages(places, wait_s):
             self._admit(places)
+            if self._has_news:
+                self._publish(places, runner)
             if self._running:
                 is_idle = False
                 now_s = time.perf_counter()
@@ -202,9 +205,11 @@ class Group:
         if answer in self._waiting:
             self._waiting.remove(answer)
         answer.sampler.close()
+        self._has_news = True
         self.cached = tuple(tuple(room.tokens) for room in places)
 
     def _publish(self, places: Places, runner: PassRunner) -> None:
+        self._has_news = False
         self.num_passes, self.num_rows = runner.num_passes, runner.num_rows
         self.num_emitted = runner.num_emitted
         emitted = {answer.room.sequence: answer.num_emitted for answer in self._running}

@@ -24,12 +24,17 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """Who generates, how prompts are written, how answers are read."""
+    """Who generates, how prompts are written, how answers are read.
+
+    Attributes:
+        longest_piece: bytes that a token can stand for at most.
+    """
 
     engine: Engine
     template: ChatTemplate
     format: AnswerFormat
     facts: ModelFacts = ModelFacts()
+    longest_piece: int = 256
 
     @classmethod
     def of(cls, engine: Engine, model: Model) -> Self:
@@ -57,7 +62,9 @@ class ServedModel:
             bos_text=found.bos_text,
             eos_text=found.eos_text,
         )
-        return cls(engine, template, AnswerFormat.of(template.source), facts)
+        vocabulary = engine.vocabulary
+        longest = max((len(vocabulary.piece(token)) for token in range(len(vocabulary))), default=1)
+        return cls(engine, template, AnswerFormat.of(template.source), facts, max(1, longest))
 
     @property
     def num_context(self) -> int:

@@ -38,6 +38,11 @@ _OVERSTRICT = (
 )
 _log = logging.getLogger(__name__)
 
+_OWN_VARIABLES = frozenset(
+    {"messages", "tools", "add_generation_prompt", "continued_part", "bos_token", "eos_token"}
+)
+"""What a template is given by us; a request's own variables have other names."""
+
 
 class ChatTemplate:
     """A compiled template. Safe to call from any thread.
@@ -104,6 +109,12 @@ class ChatTemplate:
         if not isinstance(kwargs, Mapping):
             raise RequestError("`chat_template_kwargs` must be an object.")
         variables = dict(kwargs)
+        taken = sorted(_OWN_VARIABLES & variables.keys())
+        if taken:
+            raise RequestError(
+                f"`chat_template_kwargs.{taken[0]}` is no variable of your own.",
+                remedy="Send it as a field of the request, or leave it out.",
+            )
         if not isinstance(variables.setdefault("enable_thinking", True), bool):
             raise RequestError("`chat_template_kwargs.enable_thinking` must be true or false.")
         effort = body.get("reasoning_effort")

@@ -9,7 +9,7 @@ Invariant: seeds never touch an answer. A seed that fails, is late or is wrong c
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import structlog
@@ -59,6 +59,8 @@ class Seeder:
         max_tokens: new tokens per seed at most.
         max_in_flight: seeds on their way at once, the server runs them one after the other. One
             more may follow those that a miss has made void.
+        tell_seeded: called with a seed's end, by `time.monotonic`, its time in seconds, and
+            whether it failed.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Seeder:
         max_tokens: int,
         num_context: int,
         max_in_flight: int = 2,
+        tell_seeded: Callable[[float, float, bool], None] = lambda now_s, duration_s, failed: None,
     ) -> None:
         self.n_match = n_match
         self._client = client
@@ -82,6 +85,7 @@ class Seeder:
         self._wanted = asyncio.Event()
         self._flights: dict[Seed, asyncio.Task[None]] = {}
         self._max_in_flight = max_in_flight
+        self._tell_seeded = tell_seeded
         self.num_failed = 0
 
     def __repr__(self) -> str:
@@ -107,9 +111,11 @@ class Seeder:
         """A tree has something new."""
         self._wanted.set()
 
-    def passed(self) -> None:
-        """An answer has got something: the target's pass has ended."""
-        self._clock.heard(time.monotonic())
+    def passed(self, now_s: float) -> int:
+        """An answer has got something at `now_s`, by `time.monotonic`; returns how many passes
+        have ended so far."""
+        self._clock.heard(now_s)
+        return self._clock.num_passes
 
     async def run(self) -> None:
         """Seed until cancelled."""
@@ -147,16 +153,23 @@ class Seeder:
         self._flights[seed] = spawn(self._send(seed), name="seed")
 
     async def _send(self, seed: Seed) -> None:
+        began_s = time.monotonic()
         try:
             await plant(self._client, seed.prompt, seed_slot=self._seed_slot, cache_prompt=True)
         except TargetError as error:
             self._slot.forget()
             self.num_failed += 1
+            self._landed(began_s, failed=True)
             log.debug("seed failed", reason=str(error))
             await asyncio.sleep(RETRY_S)
             seed.mark(SeedState.PLANNED)
         else:
+            self._landed(began_s)
             seed.mark(SeedState.POOLED)
         finally:
             del self._flights[seed]
             self._wanted.set()
+
+    def _landed(self, began_s: float, *, failed: bool = False) -> None:
+        now_s = time.monotonic()
+        self._tell_seeded(now_s, now_s - began_s, failed)

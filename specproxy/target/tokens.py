@@ -35,5 +35,9 @@ class TargetTokens:
 
     async def chat_prompt(self, body: Mapping[str, Any]) -> list[int]:
         """Ids of the prompt that the chat route makes of `body`."""
+        return await self.tokenize(await self.chat_text(body), add_special=True)
+
+    async def chat_text(self, body: Mapping[str, Any]) -> str:
+        """That prompt's text."""
         reply = await self._client.json("POST", "/apply-template", body)
-        return await self.tokenize(reply["prompt"], add_special=True)
+        return str(reply["prompt"])

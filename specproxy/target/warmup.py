@@ -37,7 +37,7 @@ class Warmer:
         first_s = await self.run(num_tokens)
         return first_s > WORTH * min([await self.run(num_tokens) for _ in range(3)])
 
-    async def warm(self, lengths: Iterable[int], idle: Callable[[], Awaitable[None]]) -> None:
+    async def warm(self, lengths: Iterable[int], idle: Callable[[], Awaitable[object]]) -> None:
         """Run every length once, in the given order, each when `idle` returns."""
         for num_tokens in lengths:
             await idle()

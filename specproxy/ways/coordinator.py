@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.horizon import DraftPace, PassPace
+from specproxy.core.observed import ObservedAnswer
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.window import Window
 from specproxy.draft.protocol import Drafter
@@ -78,10 +79,12 @@ class CoordinatorWay:
             await asyncio.sleep(rest_s)
 
     @contextmanager
-    def answer(self) -> Iterator[tuple[VerifiedSession, AnswerDrafts] | None]:
+    def answer(
+        self, observed: ObservedAnswer
+    ) -> Iterator[tuple[VerifiedSession, AnswerDrafts] | None]:
         """Speculation for one answer, and its end of the channel; None while that is down."""
         session = VerifiedSession(
-            self._drafter, WINDOW, self._acceptance, self._draft_pace, self._pass_pace
+            self._drafter, WINDOW, self._acceptance, self._draft_pace, self._pass_pace, observed
         )
         with self._channel.answer(session.hear) as drafts:
             yield None if drafts is None else (session, drafts)

@@ -13,6 +13,7 @@ import structlog
 
 from specproxy.admission import Admission, single_prompt
 from specproxy.core.acceptance import AcceptanceModel
+from specproxy.core.observed import Observed, ObservedAnswer
 from specproxy.core.slots import SlotLeases
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.window import Window
@@ -67,6 +68,7 @@ class SeedingWay:
         *,
         n_match: int,
         acceptance: AcceptanceModel,
+        observed: Observed,
         rng: random.Random,
     ) -> None:
         self._client = client
@@ -83,6 +85,9 @@ class SeedingWay:
             seed_slot=facts.seed_slot,
             max_tokens=settings.max_seed_tokens,
             num_context=facts.num_context,
+            tell_seeded=lambda now_s, duration_s, failed: observed.seeded(
+                now_s, duration_s, failed=failed
+            ),
         )
         self._window = Window(
             block_tokens=settings.block_tokens,
@@ -143,13 +148,14 @@ class SeedingWay:
         lease = self._leases.acquire(transcript, granted.set)
         try:
             await granted.wait()
+            assert lease.slot is not None, "granted without a slot"
             yield lease.slot
         finally:
             self._leases.release(lease)
 
-    def session(self) -> Session:
+    def session(self, observed: ObservedAnswer) -> Session:
         """Speculation for one answer."""
-        return Session(self._drafter, self._seeder, self._window, self._acceptance)
+        return Session(self._drafter, self._seeder, self._window, self._acceptance, observed)
 
     async def prompt(self, admission: Admission) -> Sequence[int]:
         """Ids of the prompt, from the target's own template and tokenizer.

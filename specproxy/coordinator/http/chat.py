@@ -15,7 +15,6 @@ from specproxy.coordinator.http.answer import Answer, Final, Partial, Result
 from specproxy.coordinator.http.fields import Fields
 from specproxy.coordinator.http.replies import Json
 from specproxy.coordinator.http.shapes import (
-    FINGERPRINT,
     NativeShape,
     Reply,
     joined_choices,
@@ -159,7 +158,7 @@ class ChatShape:
             "choices": [choice],
             "created": int(time.time()),
             "model": self._reply.model,
-            "system_fingerprint": FINGERPRINT,
+            "system_fingerprint": self._reply.fingerprint,
             "object": "chat.completion",
             "usage": final.timings.usage(),
             "id": self._reply.id,
@@ -204,7 +203,7 @@ class ChatShape:
             "created": int(time.time()),
             "id": self._reply.id,
             "model": self._reply.model,
-            "system_fingerprint": FINGERPRINT,
+            "system_fingerprint": self._reply.fingerprint,
             "object": "chat.completion.chunk",
         }
 

@@ -20,7 +20,7 @@ from specproxy.coordinator.http.answer import Answer, Final
 from specproxy.coordinator.http.chat import ChatShape, read_chat
 from specproxy.coordinator.http.fields import Fields
 from specproxy.coordinator.http.parameters import Parameters, read_parameters
-from specproxy.coordinator.http.prompts import Prompt, read_prompts
+from specproxy.coordinator.http.prompts import Prompt, least_tokens, read_prompts
 from specproxy.coordinator.http.race import Race
 from specproxy.coordinator.http.replies import (
     Json,
@@ -81,8 +81,7 @@ def read_job(kind: Kind, body: Json, model: ServedModel) -> Job:
     engine, vocabulary = model.engine, model.engine.vocabulary
     fields = Fields(body)
     max_choices = max(1, len(engine.states()))
-    name = "chatcmpl-" + "".join(secrets.choice(_LETTERS) for _ in range(32))
-    reply = Reply(name, engine.model_name, vocabulary)
+    reply = Reply(new_id(), engine.model_name, vocabulary)
     if kind == "chat":
         asked = read_chat(body, model)
         parameters = read_parameters(
@@ -92,12 +91,30 @@ def read_job(kind: Kind, body: Json, model: ServedModel) -> Job:
             max_choices=max_choices,
             num_top_logprobs=asked.num_top_logprobs,
         )
+        check_length(asked.prompt, model)
         prompts = read_prompts(asked.prompt, vocabulary)
         return Job(prompts, parameters, ChatShape(reply, asked), asked.plan.special_texts)
+    check_length(body.get("prompt"), model)
     prompts = read_prompts(body.get("prompt"), vocabulary)
     grammar = grammar_for(body)
     parameters = read_parameters(fields, vocabulary, grammar=grammar, max_choices=max_choices)
     return Job(prompts, parameters, NativeShape(reply) if kind == "native" else TextShape(reply))
+
+
+def check_length(prompt: object, model: ServedModel) -> None:
+    """A text that cannot fit is refused before it is tokenized, which would hold up everybody.
+
+    Raises:
+        PromptTooLong: it is one.
+    """
+    num_tokens = least_tokens(prompt, model.longest_piece)
+    if num_tokens >= model.num_context:
+        raise PromptTooLong(num_tokens, model.num_context)
+
+
+def new_id() -> str:
+    """A name for an answer, as llama-server makes them."""
+    return "chatcmpl-" + "".join(secrets.choice(_LETTERS) for _ in range(32))
 
 
 async def _generate(request: web.Request, kind: Kind) -> web.StreamResponse:
@@ -108,7 +125,7 @@ async def _generate(request: web.Request, kind: Kind) -> web.StreamResponse:
         async with Race(answers) as race:
             if job.parameters.stream:
                 return await _stream(request, job, race)
-            return await _whole(job, race)
+            return json_reply(await whole(job, race))
 
 
 @contextmanager
@@ -182,14 +199,15 @@ def _begin(
     )
 
 
-async def _whole(job: Job, race: Race) -> web.StreamResponse:
+async def whole(job: Job, race: Race) -> Json | list[Json]:
+    """The one body that the job asks for."""
     finals: dict[int, tuple[Answer, Final]] = {}
     while (found := await race.next()) is not None:
         answer, result = found
         if isinstance(result, Final):
             finals[answer.index] = (answer, result)
     wholes = [job.shape.whole(*finals[index]) for index in sorted(finals)]
-    return json_reply(job.shape.joined(wholes))
+    return job.shape.joined(wholes)
 
 
 async def _stream(request: web.Request, job: Job, race: Race) -> web.StreamResponse:
@@ -197,7 +215,7 @@ async def _stream(request: web.Request, job: Job, race: Race) -> web.StreamRespo
     response.content_type = "text/event-stream"
     await response.prepare(request)
     try:
-        async for data in _events(job, race):
+        async for data in events(job, race):
             await response.write(data)
     except SpecproxyError as error:
         log.warning("an answer broke off", reason=str(error))
@@ -213,7 +231,7 @@ async def _stream(request: web.Request, job: Job, race: Race) -> web.StreamRespo
     return response
 
 
-async def _events(job: Job, race: Race) -> AsyncIterator[bytes]:
+async def events(job: Job, race: Race) -> AsyncIterator[bytes]:
     """The stream's bytes, with a comment now and then while nothing comes."""
     interval_s = job.parameters.ping_interval_s
     while True:

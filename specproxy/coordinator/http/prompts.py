@@ -28,6 +28,19 @@ def read_prompts(prompt: Any, vocabulary: Vocabulary) -> list[Prompt]:
     return [_read_prompt(prompt, vocabulary)]
 
 
+def least_tokens(prompt: Any, longest_piece: int) -> int:
+    """How many tokens `prompt` has at least, found out without tokenizing it.
+
+    Args:
+        longest_piece: bytes that a token can stand for at most.
+    """
+    if isinstance(prompt, str):
+        return len(prompt) // longest_piece
+    if isinstance(prompt, list):
+        return max((least_tokens(part, longest_piece) for part in prompt), default=0)
+    return 0
+
+
 def tokenize_mixed(
     content: Any, vocabulary: Vocabulary, *, add_special: bool, parse_special: bool
 ) -> list[int]:

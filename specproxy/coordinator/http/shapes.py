@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from specproxy.coordinator.http.answer import Answer, Final, Partial, Result, TokenProbs
+from specproxy.coordinator.http.parameters import Parameters
 from specproxy.coordinator.http.replies import Json
 from specproxy.coordinator.http.settings import settings_json
 from specproxy.coordinator.http.text import num_complete, shown
@@ -22,11 +23,19 @@ _LOWEST = -3.4028234663852886e38  # llama-server's logarithm of 0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the JSON of one HTTP answer needs beside the results."""
+    """What the JSON of one HTTP answer needs beside the results.
+
+    Attributes:
+        fingerprint: who answers.
+        settings: what is shown of the parameters where another server than this one has heeded
+            them; None: what this one heeds.
+    """
 
     id: str
     model: str
     vocabulary: Vocabulary
+    fingerprint: str = FINGERPRINT
+    settings: Json | None = None
 
 
 class Shape(Protocol):
@@ -101,7 +110,7 @@ class NativeShape:
             "model": self._reply.model,
             "tokens_predicted": num_predicted,
             "tokens_evaluated": len(answer.prompt),
-            "generation_settings": settings_json(parameters, chat=self._chat),
+            "generation_settings": self._settings(parameters),
             "prompt": shown(b"".join(rendered(token, vocabulary) for token in answer.prompt)),
             "has_new_line": final.has_new_line,
             "truncated": final.truncated,
@@ -114,6 +123,11 @@ class NativeShape:
         if not streamed and probs:
             result["completion_probabilities"] = probs_json(probs, vocabulary)
         return result
+
+    def _settings(self, parameters: Parameters) -> Json:
+        if self._reply.settings is None:
+            return settings_json(parameters, chat=self._chat)
+        return self._reply.settings
 
 
 class TextShape:
@@ -153,7 +167,7 @@ class TextShape:
             ],
             "created": int(time.time()),
             "model": self._reply.model,
-            "system_fingerprint": FINGERPRINT,
+            "system_fingerprint": self._reply.fingerprint,
             "object": "text_completion",
         }
         if isinstance(result, Final):
