@@ -11,7 +11,7 @@ from rich.console import Console
 from specproxy import logs
 from specproxy.errors import ConfigError
 from specproxy.running import run_until_told
-from specproxy.settings import LogSettings
+from specproxy.settings import LogSettings, load
 
 
 def register(app: typer.Typer) -> None:
@@ -21,6 +21,15 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     on_demo: Annotated[bool, typer.Option("--demo", help="On the demo pool.")] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(help="On this llama-server or coordinator: as it is, and through specproxy."),
+    ] = None,
+    draft: Annotated[Path | None, typer.Option(help="Of --target: the draft's GGUF.")] = None,
+    publish: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Do the published runs again, reports into here."),
+    ] = None,
     rtt_ms: Annotated[
         float, typer.Option("--rtt-ms", min=0, max=5000, help="Round trip to each worker, ms.")
     ] = 80.0,
@@ -28,7 +37,7 @@ def bench(
         str | None, typer.Option(help="One after the other, e.g. 0,10,20,40,80,160.")
     ] = None,
     mode: Annotated[
-        str, typer.Option(help="How specproxy works, an arm each: seeding,coordinator.")
+        str, typer.Option(help="How specproxy works, an arm each: seeding,fanout,coordinator.")
     ] = "seeding",
     tokens: Annotated[
         int | None, typer.Option(min=2, max=1024, help="Per answer at most; 96, in a sweep 64.")
@@ -37,7 +46,12 @@ def bench(
     draft_n: Annotated[
         str, typer.Option(help="Tokens that llama-server's own draft drafts, e.g. 4,8,16.")
     ] = "16",
-    clients: Annotated[int, typer.Option(min=1, max=64, help="Requests at a time.")] = 1,
+    clients: Annotated[
+        str, typer.Option(help="Requests at a time; several, e.g. 1,4,8, one after the other.")
+    ] = "1",
+    workload: Annotated[
+        str, typer.Option(help="short, or long: prompts of about 2,000 tokens.")
+    ] = "short",
     groups: Annotated[
         str, typer.Option(help="Batches the coordinator keeps in flight, an arm each, e.g. 1,2.")
     ] = "1",
@@ -54,14 +68,29 @@ def bench(
 ) -> None:
     """Measure: the target alone, with its own draft model, and through specproxy."""
     from specproxy.bench.command import bench as run_bench
-    from specproxy.bench.options import BenchCommand, read_modes, read_numbers
+    from specproxy.bench.command import bench_own
+    from specproxy.bench.options import BenchCommand, read_modes, read_numbers, read_workload
     from specproxy.bench.outputs import Outputs
+    from specproxy.bench.own import OwnPool
     from specproxy.bench.pools import demo_parts
+    from specproxy.bench.published import publish_all
 
-    if not on_demo:
+    console = Console(stderr=True)
+    if [on_demo, target is not None, publish is not None].count(True) != 1:
         raise ConfigError(
-            "`specproxy bench` measures the demo pool only so far.", remedy="Add --demo."
+            "There are three things to measure.",
+            remedy="Give --demo, --target URL --draft MODEL.gguf, or --publish FOLDER.",
         )
+    if (target is None) != (draft is None):
+        raise ConfigError(
+            "--target and --draft belong together.",
+            remedy="The draft is a small sibling of the target's model.",
+        )
+    logs.configure(LogSettings(level="warning"))
+    if publish is not None:
+        folder = publish
+        parts = demo_parts(console)
+        raise typer.Exit(run_until_told(lambda: publish_all(folder, parts, console, Console())))
     command = BenchCommand(
         rtt_ms=rtt_ms,
         rtt_sweep=()
@@ -73,14 +102,28 @@ def bench(
         num_tokens=tokens,
         num_prompts=prompts,
         draft_ns=read_numbers("--draft-n", draft_n),
-        num_clients=clients,
+        clients=read_numbers("--clients", clients, example="1,4,8"),
+        workload=read_workload(workload),
         groups=read_numbers("--groups", groups, largest=8, example="1,2"),
         quick=quick,
         outputs=Outputs(json_file, plot, report),
         line=shlex.join(["specproxy", *sys.argv[1:]]),
     )
     command.check()
-    logs.configure(LogSettings(level="warning"))
-    console = Console(stderr=True)
+    if target is not None:
+        if command.is_sweep:
+            raise ConfigError(
+                "Sweeps need servers that are started anew for each point.",
+                remedy="Use --demo, or one number of --clients.",
+            )
+        pool = OwnPool(
+            load(
+                None,
+                target={"url": target},
+                draft={"model": draft},
+                listen={"host": "127.0.0.1", "port": 0},
+            )
+        )
+        raise typer.Exit(run_until_told(lambda: bench_own(command, pool, console, Console())))
     parts = demo_parts(console)
     raise typer.Exit(run_until_told(lambda: run_bench(command, parts, console, Console())))

@@ -18,6 +18,7 @@ from specproxy import logs
 from specproxy.bench_cli import register as register_bench
 from specproxy.errors import ConfigError, SetupError, SpecproxyError
 from specproxy.pool_cli import register as register_pool
+from specproxy.probe_cli import register as register_probe
 from specproxy.running import run_until_told
 from specproxy.settings import LogSettings, load
 
@@ -182,6 +183,7 @@ def demo(
 
 
 register_bench(app)
+register_probe(app)
 
 if __name__ == "__main__":
     main()

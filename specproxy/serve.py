@@ -7,18 +7,20 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from rich.console import Console
 
 from specproxy.core.tasks import spawn
 from specproxy.draft.engine import LlamaDrafter
 from specproxy.draft.protocol import Drafter
-from specproxy.errors import ConfigError, PoolError
+from specproxy.errors import ConfigError, PoolError, SetupError, SpecproxyError
+from specproxy.llama.location import cache_folder
 from specproxy.pool.coordinator import Coordinator
 from specproxy.progress import Step
 from specproxy.route import Mode, Route
 from specproxy.server.app import Server
-from specproxy.settings import DraftSettings, Settings
+from specproxy.settings import DraftSettings, Settings, StateSettings
 
 _POLL_S = 0.1
 
@@ -51,6 +53,26 @@ async def loaded(settings: DraftSettings | None, console: Console) -> AsyncItera
         await drafter.aclose()
 
 
+@asynccontextmanager
+async def _affordable(
+    settings: DraftSettings | None, console: Console
+) -> AsyncIterator[Drafter | None]:
+    """As `loaded`, but where its memory is not to be had, None and a word: answers need no draft.
+
+    Raises:
+        ConfigError, SetupError: it cannot be loaded, however much memory there is.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            drafter = await stack.enter_async_context(loaded(settings, console))
+        except (ConfigError, SetupError):
+            raise
+        except SpecproxyError as error:
+            console.print(f"{error}\nUntil then nothing is sped up.", style="yellow")
+            drafter = None
+        yield drafter
+
+
 def _load(settings: DraftSettings) -> LlamaDrafter:
     return LlamaDrafter(
         settings.model,
@@ -77,13 +99,19 @@ async def coordinated(settings: Settings) -> AsyncIterator[Settings]:
 
 
 @asynccontextmanager
-async def proxy(settings: Settings, drafter: Drafter | None) -> AsyncIterator[Server]:
+async def proxy(
+    settings: Settings, drafter: Drafter | None, *, state_folder: Path | None = None
+) -> AsyncIterator[Server]:
     """The proxy, listening.
+
+    Args:
+        state_folder: where what is learned is kept; None keeps nothing, so that measurements and
+            tests do not depend on what ran before.
 
     Raises:
         ConfigError: it cannot listen where it should.
     """
-    server = Server(settings, drafter)
+    server = Server(settings, drafter, state_folder=state_folder)
     async with AsyncExitStack() as stack:
         stack.push_async_exit(server.__aexit__)  # also when the socket cannot be bound
         try:
@@ -115,25 +143,31 @@ async def speculating(route: Route, step: Step) -> None:
     while not route.ready.is_set():
         step.update(f"[{route.mode.value}: {route.reason}]")
         await asyncio.sleep(_POLL_S)
-    if route.mode not in (Mode.SEEDING, Mode.COORDINATOR):
+    if route.mode not in (Mode.SEEDING, Mode.FANOUT, Mode.COORDINATOR):
         raise PoolError(f"The proxy does not speculate: {route.reason}.")
+
+
+def _state_folder(settings: StateSettings) -> Path | None:
+    if not settings.keep:
+        return None
+    return settings.path or cache_folder() / "state"
 
 
 async def serve(settings: Settings, console: Console, out: Console) -> None:
     """`specproxy serve`: until cancelled."""
     async with (
-        loaded(settings.draft, console) as drafter,
+        _affordable(settings.draft, console) as drafter,
         coordinated(settings) as settings,
-        proxy(settings, drafter) as server,
+        proxy(settings, drafter, state_folder=_state_folder(settings.state)) as server,
     ):
         out.print(f"specproxy listens on {server.url}", highlight=False, soft_wrap=True)
         out.print(
             f"In a client, set the base URL to {server.url}/v1"
-            f" (OPENAI_BASE_URL={server.url}/v1); status: {server.url}/specproxy/status",
+            f" (OPENAI_BASE_URL={server.url}/v1); live page: {server.url}/specproxy/",
             highlight=False,
             soft_wrap=True,
         )
-        if drafter is None:
+        if settings.draft is None:
             console.print(
                 "No draft model is configured, so nothing is sped up: set draft.model.",
                 style="yellow",

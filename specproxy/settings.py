@@ -140,6 +140,14 @@ class SeedingSettings(Section):
     warm_tokens: int = Field(40, ge=1, le=512)
 
 
+class FanoutSettings(Section):
+    """How many prefixes a round asks a target for that takes no seeds but has slots to spare."""
+
+    mode: Literal["auto", "off"] = "auto"
+    block_tokens: int = Field(7, ge=2, le=63)
+    warm: Literal["auto", "always", "never"] = "auto"
+
+
 CacheType = Literal["f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
 
 
@@ -158,6 +166,34 @@ class CoordinatorSettings(Section):
     cache_type_k: CacheType = "f16"
     cache_type_v: CacheType = "f16"
     warm: Literal["auto", "always", "never"] = "auto"
+
+    @field_validator("workers")
+    @classmethod
+    def _are_different(cls, workers: tuple[str, ...]) -> tuple[str, ...]:
+        twice = [worker for worker in workers if workers.count(worker) > 1]
+        if twice:
+            raise ValueError(f"names {twice[0]} twice; a worker serves one connection")
+        return workers
+
+    @field_validator("tensor_split")
+    @classmethod
+    def _are_shares(cls, split: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if split is not None and (min(split, default=0) < 0 or not sum(split) > 0):
+            raise ValueError("must be shares of 0 or more, not all 0")
+        return split
+
+
+class PageSettings(Section):
+    """The live page at /specproxy/."""
+
+    texts: bool = True
+
+
+class StateSettings(Section):
+    """What is learned of a draft and a target, kept across restarts."""
+
+    keep: bool = True
+    path: Path | None = None
 
 
 class LogSettings(Section):
@@ -183,6 +219,9 @@ class Settings(BaseSettings):
     coordinator: CoordinatorSettings | None = None
     draft: DraftSettings | None = None
     seeding: SeedingSettings = SeedingSettings()
+    fanout: FanoutSettings = FanoutSettings()
+    page: PageSettings = PageSettings()
+    state: StateSettings = StateSettings()
     log: LogSettings = LogSettings()
 
     @classmethod

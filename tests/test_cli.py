@@ -1,7 +1,6 @@
 """The command line as its users meet it: processes, exit codes, signals."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -15,13 +14,9 @@ from pathlib import Path
 import pytest
 
 import specproxy
+from tests.command_lines import Ended, environment, tried
 
 COMMAND = (sys.executable, "-m", "specproxy.cli")
-
-
-def environment(**variables: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPECPROXY_")}
-    return {**kept, **variables, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -67,28 +62,44 @@ def test_help_names_the_commands() -> None:
     assert all(name in ended.stdout for name in ("serve", "demo", "bench"))
 
 
+WRONG: list[tuple[tuple[str, ...], dict[str, str], str]] = [
+    (("serve", "--config", "/nowhere.yaml"), {}, "There is no settings file /nowhere.yaml"),
+    (("serve",), {"SPECPROXY_DRAFT__MODEL": "/nowhere.gguf"}, "no file /nowhere.gguf"),
+    (("serve",), {"SPECPROXY_LISTEN__PROT": "1"}, "listen.prot: no such key"),
+    (("serve", "--host", "0.0.0.0"), {}, "listen.api_key is not set"),
+    (("bench",), {}, "Give --demo"),
+    (("bench", "--demo", "--mode", "turbo"), {}, "--mode turbo does not exist"),
+    (("bench", "--demo", "--mode", "cordinator"), {}, "What exists: seeding, "),
+    (("bench", "--demo", "--mode", "magic"), {}, "--mode magic does not exist"),
+    (("bench", "--demo", "--draft-n", "0,8"), {}, "--draft-n 0,8 is no list"),
+    (("bench", "--demo", "--groups", "9"), {}, "--groups 9 is no list of numbers from 1 to 8"),
+    (("bench", "--demo", "--prompts", "999"), {}, "prompts, not 999"),
+    (("bench", "--demo", "--json", "/nowhere/x.json"), {}, "cannot be written"),
+    (("demo", "--prompts", "999"), {}, "prompts, not 999"),
+]
+
+
+@pytest.fixture(scope="module")
+def wrong_ones() -> list[Ended]:
+    """How those end, in order."""
+    return tried([(arguments, variables) for arguments, variables, _ in WRONG])
+
+
 @pytest.mark.parametrize(
-    ("arguments", "variables", "said"),
-    [
-        (("serve", "--config", "/nowhere.yaml"), {}, "There is no settings file /nowhere.yaml"),
-        (("serve",), {"SPECPROXY_DRAFT__MODEL": "/nowhere.gguf"}, "no file /nowhere.gguf"),
-        (("serve",), {"SPECPROXY_LISTEN__PROT": "1"}, "listen.prot: no such key"),
-        (("serve", "--host", "0.0.0.0"), {}, "listen.api_key is not set"),
-        (("bench",), {}, "Add --demo"),
-        (("bench", "--demo", "--mode", "fanout"), {}, "--mode fanout is not built yet"),
-        (("bench", "--demo", "--mode", "cordinator"), {}, "What exists: seeding, coordinator"),
-        (("bench", "--demo", "--mode", "magic"), {}, "--mode magic does not exist"),
-        (("bench", "--demo", "--draft-n", "0,8"), {}, "--draft-n 0,8 is no list"),
-        (("bench", "--demo", "--groups", "9"), {}, "--groups 9 is no list of numbers from 1 to 8"),
-        (("bench", "--demo", "--prompts", "999"), {}, "prompts, not 999"),
-        (("bench", "--demo", "--json", "/nowhere/x.json"), {}, "cannot be written"),
-        (("demo", "--prompts", "999"), {}, "prompts, not 999"),
-    ],
+    ("index", "said"),
+    [pytest.param(i, said, id=" ".join(args)) for i, (args, _, said) in enumerate(WRONG)],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(
-    arguments: tuple[str, ...], variables: dict[str, str], said: str
+    wrong_ones: list[Ended], index: int, said: str
 ) -> None:
-    ended = run(*arguments, **variables)
+    check_wrong(wrong_ones[index], said)
+
+
+def test_a_process_of_its_own_says_so_too() -> None:
+    check_wrong(run("serve", "--config", "/nowhere.yaml"), "no settings file /nowhere.yaml")
+
+
+def check_wrong(ended: Ended | subprocess.CompletedProcess[str], said: str) -> None:
     assert ended.returncode == 2
     assert ended.stdout == ""
     assert ended.stderr.startswith("specproxy: error: ")

@@ -32,7 +32,14 @@ def report(proxied_s: float, verdicts: Sequence[Verdict] = (Verdict(),)) -> Repo
         ("specproxy", answer(proxied_s, 6), tuple(verdicts)),
     ]
     results = [
-        ArmResult(Arm(name, name, CLIENT, CLIENT), (said,), found, WarmUp(1.0, 0.0, 0, 2), {})
+        ArmResult(
+            Arm(name, name, CLIENT, CLIENT),
+            PROMPTS[:1],
+            (said,),
+            found,
+            WarmUp(1.0, 0.0, 0, 2),
+            {},
+        )
         for name, said, found in arms
     ]
     return Report(results, PROMPTS[:1], BenchOptions(), 80.0, 2, "seeding", "b1")

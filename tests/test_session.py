@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from specproxy.core.acceptance import AcceptanceModel
+from specproxy.core.observed import Observed
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.tree import SeedState
 from specproxy.core.window import Window
@@ -50,7 +51,8 @@ async def running(
         TargetClient(TargetSettings(url=target.url)) as client,
     ):
         seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32, num_context=4096)
-        session = Session(made, seeder, window, AcceptanceModel())
+        observed = Observed().begin("native", 0.0)
+        session = Session(made, seeder, window, AcceptanceModel(), observed)
         tasks = [
             spawn(seeder.run(), name="seeder"),
             spawn(session.speculate(known()), name="speculate"),
@@ -116,7 +118,8 @@ async def test_what_comes_before_the_prompt_is_known_is_not_lost() -> None:
 
     async with TargetClient(TargetSettings(url="http://127.0.0.1:9")) as client:
         seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32, num_context=4096)
-        session = Session(made, seeder, WINDOW, AcceptanceModel())
+        observed = Observed().begin("native", 0.0)
+        session = Session(made, seeder, WINDOW, AcceptanceModel(), observed)
         task = spawn(session.speculate(late()), name="speculate")
         session.hear(said(RIGHT[:3]))
         ready.set()

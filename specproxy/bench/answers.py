@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -17,14 +17,21 @@ CHAT_PATH = "/v1/chat/completions"
 OnText = Callable[[str], None]
 
 
-def chat_body(messages: Sequence[dict[str, str]], num_tokens: int) -> Json:
-    """The request that every arm gets: an ordinary client's, greedy, caches as they default."""
+def chat_body(
+    messages: Sequence[dict[str, str]], num_tokens: int, fields: Mapping[str, Any] | None = None
+) -> Json:
+    """The request that every arm gets: an ordinary client's, greedy, caches as they default.
+
+    Args:
+        fields: more of them, or others in their place.
+    """
     return {
         "messages": list(messages),
         "max_tokens": num_tokens,
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
+        **(fields or {}),
     }
 
 
@@ -34,6 +41,7 @@ async def ask(
     num_tokens: int,
     *,
     on_text: OnText | None = None,
+    fields: Mapping[str, Any] | None = None,
 ) -> Answer:
     """Ask and read the answer to its end.
 
@@ -41,11 +49,12 @@ async def ask(
         client: of a llama-server or of a proxy before one.
         num_tokens: the answer's limit; it may end by itself before.
         on_text: gets each piece of text as it comes.
+        fields: see `chat_body`.
 
     Raises:
         TargetError: it was refused, or broke off.
     """
-    data = json.dumps(chat_body(messages, num_tokens)).encode()
+    data = json.dumps(chat_body(messages, num_tokens, fields)).encode()
     reading = _Reading(on_text)
     async with client.request("POST", CHAT_PATH, headers=JSON_HEADERS, data=data) as response:
         await _check(client, response)

@@ -1,17 +1,19 @@
-"""`specproxy bench --demo`: arms up, measured with progress, reported."""
+"""`specproxy bench`: arms up, measured with progress, reported."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 from rich.console import Console
 
 from specproxy.bench.arms import Arm
 from specproxy.bench.options import BenchCommand
+from specproxy.bench.own import OwnPool, own_arms
 from specproxy.bench.pools import DemoParts, demo_arms
 from specproxy.bench.report import Report, differences
-from specproxy.bench.runner import Watch, run
-from specproxy.bench.sweep import Sweep, sweep_differences, sweep_grid, sweep_verdict
-from specproxy.bench.table import Grid, arms_grid, on_terminal
+from specproxy.bench.runner import BenchOptions, Watch, run
+from specproxy.bench.sweep import BY_CLIENTS, Sweep, sweep_differences, sweep_grid, sweep_verdict
+from specproxy.bench.table import Grid, arms_grid, categories_grid, on_terminal
 from specproxy.bench.verdict import verdict
 from specproxy.bench.watch import BenchProgress
 from specproxy.errors import PoolError
@@ -20,7 +22,7 @@ from specproxy.target.facts import read_facts
 
 WIDTH = 180
 """Of a table that goes into a file."""
-ArmsStart = Callable[[], AbstractAsyncContextManager[list[Arm]]]
+ArmsStart = Callable[[int], AbstractAsyncContextManager[list[Arm]]]
 
 
 async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: Console) -> int:
@@ -34,47 +36,78 @@ async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: 
     Returns:
         The exit code: 0 if every answer was the target's own.
     """
-    if command.rtt_sweep:
+    if command.is_sweep:
         return await _bench_sweep(command, parts, console, out)
-    async with demo_arms(
-        parts,
-        console,
-        rtt_ms=command.rtt_ms,
-        ways=command.modes,
-        draft_ns=command.draft_ns,
-        num_clients=command.num_clients,
-        groups=command.groups,
-    ) as arms:
-        with BenchProgress(console, len(arms), len(command.prompts)) as progress:
-            report = await measured(command, arms, command.rtt_ms, progress)
+    async with _arms(command, parts, console, command.clients[0]) as arms:
+        return await _bench_arms(command, arms, command.options, console, out)
+
+
+async def bench_own(command: BenchCommand, pool: OwnPool, console: Console, out: Console) -> int:
+    """As `bench`, on a server of the user's own."""
+    async with own_arms(pool, console) as (arms, sharing):
+        options = replace(command.options, sharing=sharing, cold=False)
+        return await _bench_arms(command, arms, options, console, out, is_demo=False)
+
+
+async def _bench_arms(
+    command: BenchCommand,
+    arms: Sequence[Arm],
+    options: BenchOptions,
+    console: Console,
+    out: Console,
+    *,
+    is_demo: bool = True,
+) -> int:
+    with BenchProgress(console, len(arms), len(command.prompts)) as progress:
+        report = await measured(command, arms, progress, options=options, is_demo=is_demo)
     show(report, out)
     command.outputs.write_report(report, command.line)
     _say_written(command, out)
     return 0 if report.identical else 1
 
 
+def _arms(
+    command: BenchCommand,
+    parts: DemoParts,
+    console: Console,
+    num_clients: int,
+    *,
+    swept_link: bool = False,
+) -> AbstractAsyncContextManager[list[Arm]]:
+    """The demo's, for so many requests at a time.
+
+    Args:
+        swept_link: their link starts without delay, for it will be changed.
+    """
+    return demo_arms(
+        parts,
+        console,
+        rtt_ms=0.0 if swept_link else command.rtt_ms,
+        ways=command.modes,
+        draft_ns=command.draft_ns,
+        num_clients=num_clients,
+        groups=command.groups,
+        warm="always" if swept_link else "auto",
+    )
+
+
 async def _bench_sweep(
     command: BenchCommand, parts: DemoParts, console: Console, out: Console
 ) -> int:
-    def start() -> AbstractAsyncContextManager[list[Arm]]:
-        return demo_arms(
-            parts,
-            console,
-            rtt_ms=0.0,
-            ways=command.modes,
-            draft_ns=command.draft_ns,
-            num_clients=command.num_clients,
-            groups=command.groups,
-            warm="always",
-        )
+    def start(num_clients: int) -> AbstractAsyncContextManager[list[Arm]]:
+        return _arms(command, parts, console, num_clients, swept_link=bool(command.rtt_sweep))
 
-    done = await sweep(command, start, console)
+    done = await (
+        rtt_sweep(command, start, console)
+        if command.rtt_sweep
+        else clients_sweep(command, start, console)
+    )
     show_sweep(done, out)
     _say_written(command, out)
     return 0 if done.identical else 1
 
 
-async def sweep(command: BenchCommand, start: ArmsStart, console: Console) -> Sweep:
+async def rtt_sweep(command: BenchCommand, start: ArmsStart, console: Console) -> Sweep:
     """Measure at every round trip.
 
     Every round has servers of its own, so that each can be asked the same prompts and none has
@@ -82,38 +115,62 @@ async def sweep(command: BenchCommand, start: ArmsStart, console: Console) -> Sw
     What is finished is written after every round.
 
     Args:
-        start: brings up the arms.
+        start: brings up the arms for so many requests at a time.
     """
     rounds: list[Report] = []
     for number, rtt_ms in enumerate(command.rtt_sweep, 1):
         where = f"{rtt_ms} ms ({number}/{len(command.rtt_sweep)})"
-        async with start() as arms:
+        async with start(command.clients[0]) as arms:
 
             async def set_link(arms: Sequence[Arm] = arms, rtt_ms: float = rtt_ms) -> None:
                 await set_rtt_ms(arms, rtt_ms)
 
             with BenchProgress(console, len(arms), len(command.prompts), where=where) as watch:
-                rounds.append(await measured(command, arms, rtt_ms, watch, set_link))
+                report = await measured(command, arms, watch, rtt_ms=rtt_ms, set_link=set_link)
+                rounds.append(report)
         command.outputs.write_sweep(Sweep(rounds), command.line)
     return Sweep(rounds)
+
+
+async def clients_sweep(command: BenchCommand, start: ArmsStart, console: Console) -> Sweep:
+    """Measure with every number of requests at a time; otherwise as `rtt_sweep`."""
+    rounds: list[Report] = []
+    for number, num_clients in enumerate(command.clients, 1):
+        where = f"{num_clients} at a time ({number}/{len(command.clients)})"
+        options = replace(command.options, num_clients=num_clients)
+        async with start(num_clients) as arms:
+            with BenchProgress(console, len(arms), len(command.prompts), where=where) as watch:
+                rounds.append(await measured(command, arms, watch, options=options))
+        command.outputs.write_sweep(Sweep(rounds, BY_CLIENTS), command.line)
+    return Sweep(rounds, BY_CLIENTS)
 
 
 async def measured(
     command: BenchCommand,
     arms: Sequence[Arm],
-    rtt_ms: float,
     watch: Watch,
+    *,
+    options: BenchOptions | None = None,
+    rtt_ms: float | None = None,
     set_link: Callable[[], Awaitable[None]] | None = None,
+    is_demo: bool = True,
 ) -> Report:
-    """Measure `arms`; arguments as of `run`."""
-    results = await run(arms, command.prompts, command.options, watch, set_link=set_link)
+    """Measure `arms`.
+
+    Args:
+        options, rtt_ms: the command's for None.
+        set_link: see `runner.run`.
+        is_demo: what lies between server and workers is known.
+    """
+    options = options or command.options
+    results = await run(arms, command.prompts, options, watch, set_link=set_link)
     facts = await read_facts(arms[0].server)
     return Report(
         results,
         command.prompts,
-        command.options,
-        rtt_ms=rtt_ms,
-        num_workers=PoolOptions().num_workers,
+        options,
+        rtt_ms=command.rtt_ms if rtt_ms is None else rtt_ms,
+        num_workers=PoolOptions().num_workers if is_demo else 0,
         mode=command.mode,
         llama_build=facts.build,
     )
@@ -133,18 +190,24 @@ async def set_rtt_ms(arms: Sequence[Arm], rtt_ms: float) -> None:
 
 def show(report: Report, out: Console) -> None:
     """Print the table, what was not equal, and the verdict."""
-    _show(arms_grid(report), differences(report), verdict(report), out)
+    grids = [arms_grid(report)]
+    if len(report.prompts) > 1:
+        grids.append(categories_grid(report))
+    _show(grids, differences(report), verdict(report), out)
 
 
 def show_sweep(sweep: Sweep, out: Console) -> None:
     """As `show`."""
-    _show(sweep_grid(sweep), sweep_differences(sweep), sweep_verdict(sweep), out)
+    _show([sweep_grid(sweep)], sweep_differences(sweep), sweep_verdict(sweep), out)
 
 
-def _show(grid: Grid, unequal: Sequence[str], sentences: Sequence[str], out: Console) -> None:
+def _show(
+    grids: Sequence[Grid], unequal: Sequence[str], sentences: Sequence[str], out: Console
+) -> None:
     if not out.is_terminal:
         out = Console(file=out.file, width=WIDTH)
-    out.print(on_terminal(grid))
+    for grid in grids:
+        out.print(on_terminal(grid))
     for line in unequal:
         out.print(line, highlight=False, markup=False, soft_wrap=True)
     for line in sentences:

@@ -70,12 +70,15 @@ class Departure:
         offset: bytes of text before it.
         said: the token the answer took there; None if the target did not consider it.
         gap: difference of the log-probabilities; None with `said`.
+        fitting: all tokens it may have taken, `said` the likeliest of them: where the text goes on
+            with " there", " the" fits, too.
     """
 
     index: int
     offset: int
     said: Candidate | None = None
     gap: float | None = None
+    fitting: tuple[Candidate, ...] = ()
 
     def is_tie(self, margin: float) -> bool:
         """Whether the target held both tokens for almost equally likely."""
@@ -110,9 +113,13 @@ def _find(replay: Sequence[Step], said: bytes, offsets: Sequence[int]) -> Depart
     last = len(offsets) - 1
     for index in range(last, max(-1, last - _STEPS_BACK), -1):
         step, rest = replay[index], said[offsets[index] :]
-        for other in step.others:
-            fits = rest.startswith(other.piece) if other.piece else not rest
-            if fits and other.piece != step.taken.piece:
-                gap = step.taken.logprob - other.logprob
-                return Departure(index, offsets[index], other, gap)
+        fitting = tuple(
+            other
+            for other in step.others
+            if (rest.startswith(other.piece) if other.piece else not rest)
+            and other.piece != step.taken.piece
+        )
+        if fitting:
+            gap = step.taken.logprob - fitting[0].logprob
+            return Departure(index, offsets[index], fitting[0], gap, fitting)
     return Departure(last, offsets[last])

@@ -9,7 +9,7 @@ from specproxy.bench.intervals import LEVEL, NUM_DRAWS, SEED, Interval
 from specproxy.bench.judge import Verdict
 from specproxy.bench.machine import Json, machine, versions
 from specproxy.bench.report import Report
-from specproxy.bench.runner import ArmResult
+from specproxy.bench.runner import ArmResult, by_category
 from specproxy.bench.stats import Answer, summarise
 from specproxy.bench.verdict import verdict
 from specproxy.bench.workloads import Prompt
@@ -33,10 +33,15 @@ def conditions(report: Report, facts: Json | None = None) -> Json:
     return {
         "identical": report.identical,
         "clients": report.options.num_clients,
+        "compared_by": "throughput" if report.options.by_throughput else "decoding",
+        "paired": report.options.paired,
         "tokens_per_answer": report.options.num_tokens,
         "tie_margin": report.options.tie_margin,
         "intervals": {"level": LEVEL, "draws": NUM_DRAWS, "seed": SEED, "drawn": "prompts"},
-        "prompts": [{"kind": one.kind, "title": one.title} for one in report.prompts],
+        "prompts": [
+            {"kind": one.kind, "category": one.category, "title": one.title}
+            for one in report.prompts
+        ],
         "versions": versions(report.llama_build),
         "machine": machine() if facts is None else facts,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -84,9 +89,15 @@ def _arm(report: Report, result: ArmResult) -> Json:
         "answers": [
             _answer(prompt, answer, judged)
             for prompt, answer, judged in zip(
-                report.prompts, result.answers, result.verdicts, strict=True
+                result.prompts, result.answers, result.verdicts, strict=True
             )
         ],
+    }
+    if result.cold is not None:
+        entry["cold"] = _cold(result.cold)
+    entry["categories"] = {
+        category: summarise(answers).tokens_per_s
+        for category, answers in by_category(result).items()
     }
     if result.arm.draft_n is not None:
         entry["draft_n"] = result.arm.draft_n
@@ -99,6 +110,7 @@ def _answer(prompt: Prompt, answer: Answer, judged: Verdict) -> Json:
     summary = summarise([answer])
     entry: Json = {
         "kind": prompt.kind,
+        "category": prompt.category,
         "tokens": answer.num_tokens,
         "finish_reason": answer.finish_reason,
         "prompt_tokens": answer.num_prompt,
@@ -114,6 +126,15 @@ def _answer(prompt: Prompt, answer: Answer, judged: Verdict) -> Json:
     if judged.difference is not None:
         entry["difference"] = asdict(judged.difference)
     return entry
+
+
+def _cold(answer: Answer) -> Json:
+    """The first answer after a start."""
+    return {
+        "ttft_ms": 1e3 * answer.ttft_s,
+        "tokens_per_s": summarise([answer]).tokens_per_s,
+        "tokens": answer.num_tokens,
+    }
 
 
 def _interval(interval: Interval | None) -> list[float] | None:

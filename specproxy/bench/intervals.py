@@ -1,8 +1,9 @@
 """How far a speed can be trusted: intervals by bootstrap. Pure, and the same at every run.
 
 What is drawn anew is the prompts: an interval says how much the figure depends on which prompts
-of this sort happened to be asked. Every arm gets the same draws, so that a ratio compares what
-both made of the same prompts. What no interval here knows of is another machine, another day.
+of this sort happened to be asked. Arms that answered the same prompts get the same draws, so that
+a ratio compares what both made of them; arms with prompts of their own are drawn apart, and the
+interval is wider for it. What no interval here knows of is another machine, another day.
 """
 
 from collections.abc import Sequence
@@ -38,16 +39,25 @@ def rate_interval(parts: Sequence[Portion]) -> Interval | None:
     return _between(_rates(parts))
 
 
-def ratio_interval(parts: Sequence[Portion], base: Sequence[Portion]) -> Interval | None:
-    """Of how many times as fast `parts` is as `base`, which answered the same prompts."""
-    return _between(_rates(parts) / _rates(base))
+def ratio_interval(
+    parts: Sequence[Portion], base: Sequence[Portion], *, paired: bool = True
+) -> Interval | None:
+    """Of how many times as fast `parts` is as `base`.
+
+    Args:
+        paired: both answered the same prompts, in the same order.
+    """
+    above, below = _rates(parts), _rates(base, SEED if paired else SEED + 1)
+    if not above.size or not below.size:
+        return None
+    return _between(above / below)
 
 
-def _rates(parts: Sequence[Portion]) -> Rates:
+def _rates(parts: Sequence[Portion], seed: int = SEED) -> Rates:
     """Tokens per second of each draw; not finite where it holds nothing that took time."""
     if len(parts) < FEWEST:
         return np.empty(0)
-    draws = np.random.default_rng(SEED).integers(len(parts), size=(NUM_DRAWS, len(parts)))
+    draws = np.random.default_rng(seed).integers(len(parts), size=(NUM_DRAWS, len(parts)))
     tokens = np.array([one.num_tokens for one in parts], dtype=np.float64)
     seconds = np.array([one.seconds for one in parts])
     with np.errstate(divide="ignore", invalid="ignore"):

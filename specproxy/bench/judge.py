@@ -4,18 +4,15 @@ Invariant: an answer counts as identical only if every token of it was the targe
 or a near-tie of it, in the context of the answer so far.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from specproxy.bench.answers import chat_body
-from specproxy.bench.equality import TIE_MARGIN, Candidate, Departure, Step, aligned, departure
+from specproxy.bench.equality import TIE_MARGIN, Departure, Step, departure
+from specproxy.bench.replay import replay, replay_stepwise
 from specproxy.bench.stats import Answer
-from specproxy.errors import TargetError
 from specproxy.target.client import TargetClient
 from specproxy.target.tokens import TargetTokens
-
-_NUM_CANDIDATES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +49,14 @@ class Judge:
     Args:
         client: of that server, not of a proxy.
         margin: see `equality.TIE_MARGIN`.
+        stepwise: the server may speculate by itself; see `replay_stepwise`.
     """
 
-    def __init__(self, client: TargetClient, *, margin: float = TIE_MARGIN) -> None:
+    def __init__(
+        self, client: TargetClient, *, margin: float = TIE_MARGIN, stepwise: bool = False
+    ) -> None:
         self._client = client
+        self._stepwise = stepwise
         self._tokens = TargetTokens(client)
         self.margin = margin
         self.num_replays = 0
@@ -81,12 +82,12 @@ class Judge:
         ties: list[Finding] = []
         done = 0
         while done < num_tokens:
-            replay = await self._replay(context, num_tokens - done)
-            found = departure(replay, said)
+            steps = await self._replay(context, num_tokens - done)
+            found = departure(steps, said)
             if found is None:
                 return Verdict(ties=tuple(ties))
-            before = [token for step in replay[: found.index] for token in step.tokens]
-            finding = _finding(done + len(before), found, replay, said)
+            before = [token for step in steps[: found.index] for token in step.tokens]
+            finding = finding_of(done + len(before), found, steps, said)
             if found.said is None or not found.is_tie(self.margin):
                 return Verdict(finding, tuple(ties))
             ties.append(finding)
@@ -100,41 +101,20 @@ class Judge:
         return Verdict(Finding(done, "", said[:40].decode("utf-8", "replace"), None), tuple(ties))
 
     async def _replay(self, context: Sequence[int], num_tokens: int) -> list[Step]:
-        """The target alone, from `context` on.
-
-        Raises:
-            TargetError: it gives no probabilities.
-        """
+        """The target alone, from `context` on."""
         self.num_replays += 1
-        body = {
-            "prompt": list(context),
-            "n_predict": num_tokens,
-            "temperature": 0,
-            "n_probs": _NUM_CANDIDATES,
-            "return_tokens": True,
-        }
-        reply: dict[str, Any] = await self._client.json("POST", "/completion", body)
-        try:
-            shown = [_step(entry) for entry in reply["completion_probabilities"]]
-            return aligned(shown, reply["tokens"])
-        except (KeyError, TypeError) as error:
-            raise TargetError(
-                f"The target {self._client.name} gives no token probabilities."
-            ) from error
+        if self._stepwise:
+            return await replay_stepwise(self._client, context, num_tokens)
+        return await replay(self._client, context, num_tokens)
 
 
-def _step(entry: Mapping[str, Any]) -> Step:
-    taken = _candidate(entry)
-    top = map(_candidate, entry["top_logprobs"])
-    return Step(taken, tuple(other for other in top if other.token != taken.token))
+def finding_of(position: int, found: Departure, steps: Sequence[Step], said: bytes) -> Finding:
+    """What is to be said of where the text `said` leaves `steps`.
 
-
-def _candidate(entry: Mapping[str, Any]) -> Candidate:
-    return Candidate(int(entry["id"]), bytes(entry["bytes"]), float(entry["logprob"]))
-
-
-def _finding(position: int, found: Departure, replay: Sequence[Step], said: bytes) -> Finding:
-    expected = replay[found.index].taken.piece if found.index < len(replay) else b""
+    Args:
+        position: of the token there, in the answer.
+    """
+    expected = steps[found.index].taken.piece if found.index < len(steps) else b""
     shown = found.said.piece if found.said is not None else said[found.offset :][:40]
     return Finding(
         position,

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from specproxy.bench.outputs import Outputs
 from specproxy.bench.pools import Way
 from specproxy.bench.runner import BenchOptions
-from specproxy.bench.workloads import Prompt, choose
+from specproxy.bench.workloads import WORKLOADS, Prompt, Workload, choose
 from specproxy.errors import ConfigError
 
-MODES: tuple[Way, ...] = ("seeding", "coordinator")
-LATER_MODES = ("fanout",)
+MODES: tuple[Way, ...] = ("seeding", "fanout", "coordinator")
 FULL_TOKENS = 96
 QUICK_PROMPTS, QUICK_TOKENS = 4, 32
 SWEEP_PROMPTS, SWEEP_TOKENS = 6, 64
+CLIENTS_PROMPTS, CLIENTS_TOKENS = 16, 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,9 @@ class BenchCommand:
 
     Attributes:
         rtt_sweep: round trips to measure one after the other; empty measures at `rtt_ms`.
+        clients: requests at a time; several numbers are measured one after the other.
         modes: ways of the proxy, each an arm of its own.
+        workload: of `workloads.WORKLOADS`.
         num_tokens, num_prompts: None: all there is, less in a sweep, least when `quick`.
         draft_ns, groups: each is an arm of its own.
         line: the command as it was typed, for reports.
@@ -34,7 +36,8 @@ class BenchCommand:
     num_tokens: int | None = None
     num_prompts: int | None = None
     draft_ns: tuple[int, ...] = (16,)
-    num_clients: int = 1
+    clients: tuple[int, ...] = (1,)
+    workload: Workload = "short"
     groups: tuple[int, ...] = (1,)
     quick: bool = False
     outputs: Outputs = field(default_factory=Outputs)
@@ -45,25 +48,53 @@ class BenchCommand:
         return ",".join(self.modes)
 
     @property
+    def is_sweep(self) -> bool:
+        return bool(self.rtt_sweep) or len(self.clients) > 1
+
+    @property
     def options(self) -> BenchOptions:
-        default = SWEEP_TOKENS if self.rtt_sweep else FULL_TOKENS
+        """Of the first round."""
+        default = FULL_TOKENS
+        if self.is_sweep:
+            default = SWEEP_TOKENS if self.rtt_sweep else CLIENTS_TOKENS
         return BenchOptions(
             num_tokens=self.num_tokens or (QUICK_TOKENS if self.quick else default),
-            num_clients=self.num_clients,
+            num_clients=self.clients[0],
+            throughput=True if len(self.clients) > 1 else None,
+            cold=not self.is_sweep,
         )
 
     @property
     def prompts(self) -> Sequence[Prompt]:
-        default = SWEEP_PROMPTS if self.rtt_sweep else None
-        return choose(self.num_prompts or (QUICK_PROMPTS if self.quick else default))
+        return choose(self.num_prompts or self._default_prompts, self.workload)
+
+    @property
+    def _default_prompts(self) -> int | None:
+        if self.workload == "long":
+            return None
+        if self.quick:
+            return max(QUICK_PROMPTS, *self.clients)
+        if self.is_sweep:
+            return SWEEP_PROMPTS if self.rtt_sweep else CLIENTS_PROMPTS
+        return None
 
     def check(self) -> None:
         """Find out what cannot work before anything is built or measured.
 
         Raises:
-            ConfigError: there are not so many prompts, or a file cannot be written.
+            ConfigError: there are not so many prompts, two sweeps at once, or a file cannot be
+                written.
         """
-        choose(self.num_prompts)
+        if self.rtt_sweep and len(self.clients) > 1:
+            raise ConfigError(
+                "Round trips and clients cannot be swept at once.",
+                remedy="Give --rtt-sweep, or several numbers of --clients with one --rtt-ms.",
+            )
+        if len(self.prompts) < max(self.clients):
+            raise ConfigError(
+                f"{len(self.prompts)} prompts are not enough for {max(self.clients)} at a time.",
+                remedy="Raise --prompts, or lower --clients.",
+            )
         self.outputs.check()
 
 
@@ -71,7 +102,7 @@ def read_modes(text: str) -> tuple[Way, ...]:
     """The ways the specproxy arms work, separated by commas.
 
     Raises:
-        ConfigError: one does not exist, or not yet.
+        ConfigError: one does not exist.
     """
     return tuple(dict.fromkeys(_read_mode(mode.strip()) for mode in text.split(",")))
 
@@ -80,8 +111,19 @@ def _read_mode(mode: str) -> Way:
     for known in MODES:
         if mode == known:
             return known
-    what = "is not built yet" if mode in LATER_MODES else "does not exist"
-    raise ConfigError(f"--mode {mode} {what}.", remedy=f"What exists: {', '.join(MODES)}.")
+    raise ConfigError(f"--mode {mode} does not exist.", remedy=f"What exists: {', '.join(MODES)}.")
+
+
+def read_workload(text: str) -> Workload:
+    """Raises:
+    ConfigError: it does not exist.
+    """
+    for known in WORKLOADS:
+        if text == known:
+            return known
+    raise ConfigError(
+        f"--workload {text} does not exist.", remedy=f"What exists: {', '.join(WORKLOADS)}."
+    )
 
 
 def read_numbers(

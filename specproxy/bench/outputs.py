@@ -49,7 +49,9 @@ class Outputs:
         command: that measured it.
         """
         self._write(
-            lambda: to_json(report), lambda: draw_arms(report), lambda: report_page(report, command)
+            lambda: {"command": command, **to_json(report)},
+            lambda: draw_arms(report),
+            lambda: report_page(report, command),
         )
 
     def write_sweep(self, sweep: Sweep, command: str) -> None:
@@ -57,8 +59,8 @@ class Outputs:
         command: that measured it.
         """
         self._write(
-            lambda: sweep_json(sweep),
-            lambda: draw_sweep(sweep.lines),
+            lambda: {"command": command, **sweep_json(sweep)},
+            lambda: draw_sweep(sweep),
             lambda: sweep_page(sweep, command),
         )
 

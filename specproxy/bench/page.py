@@ -12,7 +12,7 @@ from specproxy.bench.export import conditions
 from specproxy.bench.machine import Json
 from specproxy.bench.plot import draw_arms, draw_prompts, draw_sweep, inline
 from specproxy.bench.report import Report, differences
-from specproxy.bench.sweep import Sweep, sweep_differences, sweep_grid, sweep_verdict
+from specproxy.bench.sweep import BY_CLIENTS, Sweep, sweep_differences, sweep_grid, sweep_verdict
 from specproxy.bench.table import Grid, arms_grid
 from specproxy.bench.verdict import verdict
 
@@ -71,12 +71,12 @@ def report_page(report: Report, command: str, facts: Json | None = None) -> Page
 
 def sweep_page(sweep: Sweep, command: str, facts: Json | None = None) -> Page:
     """The page of a sweep; arguments as of `report_page`."""
-    last = sweep.rounds[-1]
+    last, along = sweep.rounds[-1], "clients" if sweep.axis is BY_CLIENTS else "round trips"
     return Page(
-        title="Benchmark over round trips",
+        title=f"Benchmark over {along}",
         identical=sweep.identical,
         verdict=sweep_verdict(sweep),
-        plots=[("Speed over round trip", inline(draw_sweep(sweep.lines), "speed over round trip"))],
+        plots=[(f"Speed over {along}", inline(draw_sweep(sweep), f"speed over {along}"))],
         grid=sweep_grid(sweep),
         differences=sweep_differences(sweep),
         prompts=_prompts(last),

@@ -6,14 +6,13 @@ Invariant: no global state: figures are made without pyplot, settings hold for o
 import importlib.util
 import io
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specproxy.bench.intervals import Interval
 from specproxy.bench.report import Report
 from specproxy.bench.stats import summarise
-from specproxy.bench.sweep import Line
+from specproxy.bench.sweep import Sweep
 from specproxy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,20 +52,20 @@ def check_matplotlib() -> None:
         )
 
 
-def draw_sweep(lines: Sequence[Line]) -> "Figure":
-    """Tokens/s over the round trip, a line for each arm, its intervals as a band."""
+def draw_sweep(sweep: Sweep) -> "Figure":
+    """Tokens/s over the sweep's axis, a line for each arm, its intervals as a band."""
     figure, axes = _canvas()
-    for index, line in enumerate(lines):
+    for index, line in enumerate(sweep.lines):
         color = COLORS[index % len(COLORS)]
         axes.plot(
-            line.rtts_ms,
+            line.values,
             [float("nan") if speed is None else speed for speed in line.speeds],
             color=color,
             marker=MARKERS[index % len(MARKERS)],
             markersize=5,
             label=line.label,
         )
-        known = [(x, at) for x, at in zip(line.rtts_ms, line.intervals, strict=True) if at]
+        known = [(x, at) for x, at in zip(line.values, line.intervals, strict=True) if at]
         axes.fill_between(
             [x for x, _ in known],
             [at.low for _, at in known],
@@ -75,7 +74,7 @@ def draw_sweep(lines: Sequence[Line]) -> "Figure":
             alpha=0.15,
             linewidth=0,
         )
-    axes.set_xlabel("round trip to each worker, ms")
+    axes.set_xlabel(sweep.axis.title)
     axes.set_ylabel("tokens/s")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
@@ -104,7 +103,7 @@ def draw_prompts(report: Report) -> "Figure":
     for index, result in enumerate(report.results):
         axes.plot(
             [summarise([answer]).tokens_per_s or float("nan") for answer in result.answers],
-            range(len(result.answers)),
+            [report.prompts.index(prompt) for prompt in result.prompts],
             color=COLORS[index % len(COLORS)],
             marker=MARKERS[index % len(MARKERS)],
             linestyle="none",

@@ -27,11 +27,12 @@ _TITLES: dict[Mode, str] = {
     "plain": "the target alone",
     "draft": "the target with its own draft",
     "ngram": "the target that takes seeds",
+    "slots": "the target with slots to spare",
     "coordinator": "the coordinator",
 }
 
 
-Way = Literal["seeding", "coordinator"]
+Way = Literal["seeding", "fanout", "coordinator"]
 """How the proxy speeds its target up."""
 Warming = Literal["auto", "always"]
 
@@ -125,6 +126,8 @@ async def demo_arms(
             arms.append(Arm("native", label, server, server, draft_n, link=pool))
         if "seeding" in ways:
             arms.append(await proxied("seeding", *await start("ngram")))
+        if "fanout" in ways:
+            arms.append(await proxied("fanout", *await start("slots")))
         for count in groups if "coordinator" in ways else ():
             label = "coordinator" if count == 1 else f"coordinator, {count} groups"
             arms.append(await proxied(label, *await start("coordinator", groups=count)))

@@ -60,26 +60,26 @@ class Report:
 
     def against_alone(self, result: ArmResult) -> Compared:
         """As `speedup`, with its interval."""
-        return _compared(result, self.alone)
+        return self._compared(result, self.alone)
 
     def against_native(self, result: ArmResult) -> Compared:
         """Speed against the best of llama-server's own draft."""
         best = best_native(self.results)
-        return Compared(None) if best is None else _compared(result, best)
+        return Compared(None) if best is None else self._compared(result, best)
 
-
-def _compared(result: ArmResult, base: ArmResult) -> Compared:
-    times = ratio(result.tokens_per_s, base.tokens_per_s)
-    if times is None or result is base:
-        return Compared(times)
-    return Compared(times, ratio_interval(result.portions, base.portions))
+    def _compared(self, result: ArmResult, base: ArmResult) -> Compared:
+        times = ratio(result.tokens_per_s, base.tokens_per_s)
+        if times is None or result is base:
+            return Compared(times)
+        paired = self.options.paired
+        return Compared(times, ratio_interval(result.portions, base.portions, paired=paired))
 
 
 def differences(report: Report) -> list[str]:
     """A line for each tie and each difference."""
     lines = []
     for result in report.results:
-        for prompt, verdict in zip(report.prompts, result.verdicts, strict=True):
+        for prompt, verdict in zip(result.prompts, result.verdicts, strict=True):
             found = [("tie", tie) for tie in verdict.ties]
             if verdict.difference is not None:
                 found.append(("DIFFERENCE", verdict.difference))

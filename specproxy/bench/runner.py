@@ -1,21 +1,31 @@
 """Runs a benchmark: warm up, measure, judge.
 
 Invariant: while something is measured one arm runs at a time, with one request or with as many
-as there are clients; each prompt is asked once of each arm, the arms in turn and in a rotating
-order, so that what the machine does meanwhile hits all alike.
+as there are clients; no prompt is asked twice of a server that learns; the arms are asked in turn
+and in a rotating order, so that what the machine does meanwhile hits all alike.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from specproxy.bench.answers import ask
 from specproxy.bench.arms import Arm
 from specproxy.bench.equality import TIE_MARGIN
 from specproxy.bench.judge import Judge, Verdict
-from specproxy.bench.stats import Answer, Portion, Summary, portions, speed, summarise
+from specproxy.bench.references import References
+from specproxy.bench.stats import (
+    Answer,
+    Portion,
+    Summary,
+    decoding,
+    speed,
+    summarise,
+    throughput,
+)
 from specproxy.bench.warm import WarmUp, warm_up
-from specproxy.bench.workloads import Prompt
+from specproxy.bench.workloads import COLD, Prompt, shares
 
 _COUNTS_WITHIN_S = 5.0
 
@@ -29,12 +39,40 @@ class BenchOptions:
         tie_margin: see `equality`.
         pause_s: between requests, so that what an arm still does for its last answer is over.
         num_clients: requests at a time; they begin together, and the next ones when all are done.
+        throughput: compare arms by what all clients get together, prompts included; None: where
+            there are several.
+        cold: ask each arm once before anything is warmed.
+        sharing: what the arms have in common; see `Sharing`.
     """
 
     num_tokens: int = 96
     tie_margin: float = TIE_MARGIN
     pause_s: float = 0.5
     num_clients: int = 1
+    throughput: bool | None = None
+    cold: bool = False
+    sharing: "Sharing" = "nothing"
+
+    @property
+    def by_throughput(self) -> bool:
+        return self.num_clients > 1 if self.throughput is None else self.throughput
+
+    @property
+    def paired(self) -> bool:
+        """Whether all arms answer the same prompts."""
+        return self.sharing != "learning server"
+
+    @property
+    def fields(self) -> dict[str, bool]:
+        """Of each request: where a server is asked the same prompt twice, it must not find what
+        it read before."""
+        return {"cache_prompt": False} if self.sharing == "server" else {}
+
+
+Sharing = Literal["nothing", "server", "learning server"]
+"""Whether each arm has a server of its own, or all have one: one that forgets an answer, so that
+it can be asked the same prompts for each arm, or one that learns them, so that each arm gets
+prompts of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +80,32 @@ class ArmResult:
     """One arm, measured and judged.
 
     Attributes:
+        prompts: those it was asked.
         answers, verdicts: one for each prompt, in order.
         proxy_counts: what the proxy counted for these answers; empty without a proxy.
+        cold: the first answer after its start; None if it was not asked for.
     """
 
     arm: Arm
+    prompts: tuple[Prompt, ...]
     answers: tuple[Answer, ...]
     verdicts: tuple[Verdict, ...]
     warm_up: WarmUp
     proxy_counts: Mapping[str, int]
-    num_clients: int = 1
+    options: BenchOptions = field(default_factory=BenchOptions)
+    cold: Answer | None = None
 
     @property
     def portions(self) -> list[Portion]:
         """What `tokens_per_s` is made of."""
-        return portions(self.answers, self.num_clients)
+        if self.options.by_throughput:
+            return throughput(self.answers, self.options.num_clients)
+        return decoding(self.answers)
 
     @property
     def tokens_per_s(self) -> float | None:
-        """What arms are compared by: of one client the speed of decoding, of several their
-        common throughput, prompts included."""
+        """What arms are compared by: the speed of decoding, or the throughput of all clients,
+        prompts included."""
         return speed(self.portions)
 
     @property
@@ -116,50 +160,62 @@ async def run(
     options, watch = options or BenchOptions(), watch or Watch()
     assert arms[0].name == "target", "the first arm is the reference"
     watch.warming()
+    cold = [await _first_answer(arm, options) for arm in arms] if options.cold else []
     warmed = await warm_up(arms, prompts, num_tokens=options.num_tokens, set_link=set_link)
     before = [await arm.proxy_counts() for arm in arms]
-    answers = await _measure(arms, prompts, options, watch)
+    asked = [tuple(prompts)] * len(arms)
+    if not options.paired:
+        asked = [tuple(share) for share in shares(prompts, len(arms))]
+    answers = await _measure(arms, asked, options, watch)
     counts = [
-        await _counted(arm, so_far, len(prompts)) for arm, so_far in zip(arms, before, strict=True)
+        await _counted(arm, so_far, len(mine))
+        for arm, so_far, mine in zip(arms, before, asked, strict=True)
     ]
     watch.judging()
-    judge = Judge(arms[0].server, margin=options.tie_margin)
-    results = []
-    for index, arm in enumerate(arms):
-        verdicts = [
-            await judge.judge(
-                prompt.messages, options.num_tokens, reference=reference, answer=answer
-            )
-            for prompt, reference, answer in zip(prompts, answers[0], answers[index], strict=True)
-        ]
-        results.append(
-            ArmResult(
-                arm,
-                tuple(answers[index]),
-                tuple(verdicts),
-                warmed[index],
-                counts[index],
-                options.num_clients,
-            )
+    judge = Judge(arms[0].server, margin=options.tie_margin, stepwise=not options.paired)
+    references = dict(zip(asked[0], answers[0], strict=True))
+    checked = References(arms[0].server, judge, options.num_tokens, references)
+    return [
+        ArmResult(
+            arm,
+            asked[index],
+            tuple(answers[index]),
+            tuple(
+                [
+                    await checked.verdict(*one)
+                    for one in zip(asked[index], answers[index], strict=True)
+                ]
+            ),
+            warmed[index],
+            counts[index],
+            options,
+            cold[index] if cold else None,
         )
-    return results
+        for index, arm in enumerate(arms)
+    ]
+
+
+async def _first_answer(arm: Arm, options: BenchOptions) -> Answer:
+    return await ask(arm.front, COLD.messages, options.num_tokens)
 
 
 async def _measure(
-    arms: Sequence[Arm], prompts: Sequence[Prompt], options: BenchOptions, watch: Watch
+    arms: Sequence[Arm], asked: Sequence[Sequence[Prompt]], options: BenchOptions, watch: Watch
 ) -> list[list[Answer]]:
-    """Answers by arm, then by prompt."""
+    """Answers by arm, then by prompt; `asked`: each arm's prompts."""
     answers: list[list[Answer]] = [[] for _ in arms]
-    for turn, first in enumerate(range(0, len(prompts), options.num_clients)):
-        asked = prompts[first : first + options.num_clients]
+    num_most = max(map(len, asked))
+    for turn, first in enumerate(range(0, num_most, options.num_clients)):
         for number in rotated(len(arms), turn):
             arm = arms[number]
+            together = asked[number][first : first + options.num_clients]
+            if not together:
+                continue
             await asyncio.sleep(options.pause_s)
-            watch.asking(arm, asked[0], first)
-            together = await _ask_together(arm, asked, options, watch)
-            for answer in together:
+            watch.asking(arm, together[0], first)
+            for answer in await _ask_together(arm, together, options, watch):
                 watch.answered(arm, answer)
-            answers[number] += together
+                answers[number].append(answer)
     return answers
 
 
@@ -169,7 +225,13 @@ async def _ask_together(
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(
-                ask(arm.front, prompt.messages, options.num_tokens, on_text=watch.text),
+                ask(
+                    arm.front,
+                    prompt.messages,
+                    options.num_tokens,
+                    on_text=watch.text,
+                    fields=options.fields,
+                ),
                 name="ask",
             )
             for prompt in prompts
@@ -202,3 +264,12 @@ def best_native(results: Sequence[ArmResult]) -> ArmResult | None:
     """The fastest of the arms with llama-server's own draft."""
     native = [result for result in results if result.arm.name == "native"]
     return max(native, key=lambda result: result.tokens_per_s or 0.0, default=None)
+
+
+def by_category(result: ArmResult) -> dict[str, list[Answer]]:
+    """Its answers by category, in alphabetical order."""
+    answers: dict[str, list[Answer]] = {}
+    pairs = zip(result.prompts, result.answers, strict=True)
+    for prompt, answer in sorted(pairs, key=lambda pair: pair[0].category):
+        answers.setdefault(prompt.category, []).append(answer)
+    return answers

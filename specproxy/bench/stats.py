@@ -135,14 +135,14 @@ class Portion:
     seconds: float
 
 
-def portions(answers: Sequence[Answer], num_clients: int) -> list[Portion]:
-    """What arms are compared by, piece by piece.
+def decoding(answers: Sequence[Answer]) -> list[Portion]:
+    """Each answer's decoding: what one client sees."""
+    return [Portion(max(0, one.num_tokens - 1), one.decode_s) for one in answers]
 
-    Of one client each answer's decoding. Of several their common throughput, prompts included:
-    answers of `num_clients` at a time, in order, as long as the longest of them took.
-    """
-    if num_clients == 1:
-        return [Portion(max(0, one.num_tokens - 1), one.decode_s) for one in answers]
+
+def throughput(answers: Sequence[Answer], num_clients: int) -> list[Portion]:
+    """What clients get together, prompts included: answers of `num_clients` at a time, in order,
+    as long as the longest of them took."""
     rounds = [answers[i : i + num_clients] for i in range(0, len(answers), num_clients)]
     return [
         Portion(sum(one.num_tokens for one in together), max(one.total_s for one in together))

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from specproxy.bench.intervals import LEVEL, Interval
 from specproxy.bench.report import Report
-from specproxy.bench.runner import ArmResult
+from specproxy.bench.runner import ArmResult, by_category
+from specproxy.bench.stats import Answer, summarise
 
 INTERVALS_SAID = f"Below a speed or a ratio: its {LEVEL:.0%} interval, the prompts drawn anew."
 
@@ -39,11 +40,32 @@ class Grid:
 def arms_grid(report: Report) -> Grid:
     """Every arm measured."""
     columns = ["arm", "tok/s", "ratio", "native", "median", "TTFT ms", "tokens", "passes"]
-    columns += ["pass ms", "accepted", "length", "tok/pass", "identical", "warm-up s"]
+    columns += ["pass ms", "accepted", "length", "tok/pass", "identical", "warm-up s", "cold"]
     rows = [
         Row(_cells(report, result), result.arm.name == "specproxy") for result in report.results
     ]
-    return Grid(what_was_asked(report), columns, rows, INTERVALS_SAID)
+    note = INTERVALS_SAID
+    if any(result.cold for result in report.results):
+        note += " Cold: the first answer after the start, its time to first token below."
+    return Grid(what_was_asked(report), columns, rows, note)
+
+
+def categories_grid(report: Report) -> Grid:
+    """Decoding speed by category of prompt: where speculation helps, and where it does not."""
+    shown = report.shown
+    names = sorted({prompt.category for prompt in report.prompts})
+    by_arm = [by_category(result) for result in shown]
+    rows = [
+        Row(
+            [
+                name,
+                *(figure(summarise(found.get(name, ())).tokens_per_s, ".1f") for found in by_arm),
+            ]
+        )
+        for name in names
+    ]
+    title = "tok/s by category of prompt, each answer by itself"
+    return Grid(title, ["category", *(result.arm.label for result in shown)], rows)
 
 
 def what_was_asked(report: Report, link: str | None = None) -> str:
@@ -53,7 +75,10 @@ def what_was_asked(report: Report, link: str | None = None) -> str:
         link: what to say of the link; None says its round trip.
     """
     options = report.options
-    parts = [f"{len(report.prompts)} prompts, up to {options.num_tokens} tokens each, greedy"]
+    whose = "" if options.paired else " (each arm has its own share)"
+    parts = [
+        f"{len(report.prompts)} prompts{whose}, up to {options.num_tokens} tokens each, greedy"
+    ]
     if report.num_workers:
         link = link or f"{report.rtt_ms:g} ms round trip each"
         parts.append(f"{report.num_workers} workers, {link}")
@@ -80,7 +105,15 @@ def _cells(report: Report, result: ArmResult) -> list[str]:
         figure(summary.tokens_per_pass, ".2f"),
         equality(result),
         figure(result.warm_up.seconds + result.warm_up.ready_s, ".0f"),
+        _cold(result.cold),
     ]
+
+
+def _cold(answer: Answer | None) -> str:
+    """Speed of the first answer after the start, its time to first token in a second line."""
+    if answer is None:
+        return "-"
+    return f"{figure(summarise([answer]).tokens_per_s, '.1f')}\n{1e3 * answer.ttft_s:.0f} ms"
 
 
 def equality(result: ArmResult) -> str:

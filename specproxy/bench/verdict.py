@@ -1,9 +1,11 @@
 """What the figures mean, in words: does speculation pay here, and what limits it. Pure."""
 
+from collections.abc import Sequence
+
 from specproxy.bench.intervals import LEVEL
 from specproxy.bench.report import Compared, Report, unaided
 from specproxy.bench.runner import ArmResult, best_native
-from specproxy.bench.stats import Summary
+from specproxy.bench.stats import Summary, ratio
 
 NOTABLE = 1.15
 """What could not make an arm this many times as fast is not called its limit."""
@@ -34,6 +36,55 @@ def fastest(report: Report, name: str | None = None) -> ArmResult | None:
         if name in (None, one.arm.name) and report.speedup(one) is not None
     ]
     return max(named, key=lambda one: one.tokens_per_s or 0.0, default=None)
+
+
+def batching(rounds: Sequence[Report]) -> list[str]:
+    """What several clients at a time make of each arm: a batch shares passes as a draft does.
+
+    Args:
+        rounds: each of the same arms; of one alone nothing can be said.
+    """
+    if len(rounds) < 2:
+        return []
+    first, *_, last = sorted(rounds, key=lambda one: one.options.num_clients)
+    said = []
+    for few, many in zip(first.results, last.results, strict=True):
+        gain = ratio(many.tokens_per_s, few.tokens_per_s)
+        if gain is not None:
+            said.append(
+                f"{many.arm.label}: {few.tokens_per_s or 0.0:.1f} tokens/s with"
+                f" {_clients(first)}, {many.tokens_per_s or 0.0:.1f} with {_clients(last)}"
+                f" ({gain:.1f} times)."
+            )
+    pays = [one.options.num_clients for one in rounds if _pays(one)]
+    lost = [one.options.num_clients for one in rounds if not _pays(one)]
+    if pays and lost:
+        said.append(
+            f"Speculation pays with up to {max(pays)} at a time; with {min(lost)} a batch of plain"
+            " answers shares the passes as well."
+            if max(pays) < min(lost)
+            else f"Speculation pays with {_listed(pays)} at a time, not with {_listed(lost)}."
+        )
+    return said
+
+
+def _pays(report: Report) -> bool:
+    """Whether an arm that speculates is faster than the target alone, beyond chance where that
+    is known."""
+    best = fastest(report)
+    if best is None:
+        return False
+    compared = report.against_alone(best)
+    return (compared.interval.low if compared.interval else compared.times or 0.0) > 1
+
+
+def _clients(report: Report) -> str:
+    count = report.options.num_clients
+    return "one client" if count == 1 else f"{count} clients"
+
+
+def _listed(counts: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(counts)))
 
 
 def limit(result: ArmResult, alone: ArmResult) -> str:

@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 FIRST_REST_S = 0.5
 LONGEST_REST_S = 15.0
 """Rests between two lives that ended early: short ones first."""
+_SAID = "specproxy: error: "
 SETTLED_S = 30.0
 """A life that lasted so long was a good one."""
 
@@ -110,11 +111,11 @@ class Coordinator:
             lasted_s = time.monotonic() - started_s
             rest_s = FIRST_REST_S if lasted_s > SETTLED_S else min(2 * rest_s, LONGEST_REST_S)
             log.error(
-                "the coordinator has died and will be started again",
-                code=code,
+                "the coordinator has ended and will be started again",
+                reason=self._last_words() or f"exit code {code}",
                 after_s=round(lasted_s, 1),
                 rest_s=rest_s,
-                log_ends=self._last_words(),
+                log_file=str(self._start.log_path),
             )
             await asyncio.sleep(rest_s)
 
@@ -128,7 +129,10 @@ class Coordinator:
             await child.aclose()
 
     def _last_words(self) -> str:
+        """What it said itself of its end; empty where libllama ended it."""
         with contextlib.suppress(OSError):
             assert self._child is not None
-            return self._child.log_tail(4)
+            for line in reversed(self._child.log_tail(4).splitlines()):
+                if line.startswith(_SAID):
+                    return line.removeprefix(_SAID)
         return ""

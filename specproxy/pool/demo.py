@@ -24,7 +24,9 @@ from specproxy.pool.processes import ChildProcess, free_ports, is_listening
 from specproxy.pool.scratch import scratch_folder
 from specproxy.settings import CoordinatorSettings
 
-Mode = Literal["ngram", "draft", "plain", "coordinator"]
+Mode = Literal["ngram", "slots", "draft", "plain", "coordinator"]
+SPARE_SLOTS = 5
+"""Slots for each conversation in mode `slots`."""
 Progress = Callable[[str, float], None]
 """Called with what is awaited and the seconds waited so far."""
 
@@ -39,7 +41,8 @@ class PoolOptions:
     Attributes:
         rtt_ms: round trip from the server to each worker.
         mode: the server's own speculation. `ngram` takes seeds, `draft` is llama-server's draft
-            model (`-md`), `plain` decodes token by token. `coordinator` is no llama-server: our
+            model (`-md`), `plain` decodes token by token, and so does `slots`, which has slots to
+            spare. `coordinator` is no llama-server: our
             own target over the same workers.
         num_user_slots: conversations at once; one more slot is kept for seeds.
         context_tokens: KV cells, shared by all slots.
@@ -61,6 +64,13 @@ class PoolOptions:
     groups: int = 1
     output_local: bool = True
     extra_args: tuple[str, ...] = ()
+
+    @property
+    def num_slots(self) -> int:
+        """Of the llama-server."""
+        if self.mode == "slots":
+            return SPARE_SLOTS * self.num_user_slots
+        return self.num_user_slots + 1
 
 
 class DemoPool:
@@ -241,8 +251,10 @@ class DemoPool:
             *("--model", str(self._models.target), "--host", "127.0.0.1", "--port", str(port)),
             *("--rpc", ",".join(f"127.0.0.1:{relay}" for relay in relay_ports)),
             *("--device", devices, "-ngl", "99", "-t", "1", "--fit", "off"),
-            *("-c", str(options.context_tokens), "-np", str(options.num_user_slots + 1)),
-            *("--kv-unified", "--cache-ram", "0", "-sps", "0"),
+            *("-c", str(options.context_tokens), "-np", str(options.num_slots)),
+            *("--kv-unified", "--cache-ram", "0"),
+            # a round's prompts shall find the slots that hold most of them
+            *(() if options.mode == "slots" else ("-sps", "0")),
             *("--no-webui", "--metrics", "--slots", "--props"),
             *self._speculation_arguments(),
             *options.extra_args,

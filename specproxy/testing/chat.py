@@ -14,6 +14,8 @@ TEMPLATE = (
     " + '<|im_end|>' + '\\n'}}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
+THINKING_TEMPLATE = TEMPLATE + "{# <think></think> #}"
+"""The same prompts; it tells that answers may begin with reasoning."""
 
 
 class BadRequest(Exception):

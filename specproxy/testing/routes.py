@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from specproxy.testing import shapes
-from specproxy.testing.chat import TEMPLATE, BadRequest, chat_prompt
+from specproxy.testing.chat import TEMPLATE, THINKING_TEMPLATE, BadRequest, chat_prompt
 from specproxy.testing.completions import Served, json_response, read_json
 from specproxy.testing.converted import chat_body
 from specproxy.testing.parameters import tokenize_mixed
@@ -44,7 +44,7 @@ async def props(request: web.Request, served: Served) -> web.StreamResponse:
             "endpoint_metrics": True,
             "ui": False,
             "ui_settings": {},
-            "chat_template": TEMPLATE,
+            "chat_template": THINKING_TEMPLATE if served.language.thinks else TEMPLATE,
             "chat_template_caps": {},
             "bos_token": "<s>" if vocabulary.add_bos else "",
             "eos_token": "<|im_end|>",

@@ -50,20 +50,29 @@ def _made_report(
     *,
     rtt_ms: float = 80.0,
     verdicts: dict[str, list[Verdict]] | None = None,
+    num_clients: int | None = None,
 ) -> Report:
-    """A report of answers made by hand, by label: "target ...", "own draft ..." or "specproxy"."""
+    """A report of answers made by hand, by label: "target ...", "own draft ..." or "specproxy".
+
+    Args:
+        num_clients: of a sweep over clients; else there is one.
+    """
     results = []
+    options = BenchOptions()
+    if num_clients is not None:
+        options = BenchOptions(num_clients=num_clients, throughput=True)
     for label, said in answers.items():
         name: Any = "native" if label.startswith("own") else label.split()[0]
         draft_n = 8 if name == "native" else None
         judged = (verdicts or {}).get(label, [Verdict() for _ in said])
         arm = Arm(name, label, CLIENT, CLIENT, draft_n)
-        results.append(ArmResult(arm, tuple(said), tuple(judged), WarmUp(1.0, 0.0, 0, 3), {}))
+        prompts, warm_up = PROMPTS[: len(said)], WarmUp(1.0, 0.0, 0, 3)
+        results.append(ArmResult(arm, prompts, tuple(said), tuple(judged), warm_up, {}, options))
     num_prompts = len(results[0].answers)
     return Report(
         results,
         PROMPTS[:num_prompts],
-        BenchOptions(),
+        options,
         rtt_ms=rtt_ms,
         num_workers=2,
         mode="seeding",

@@ -62,3 +62,15 @@ def test_about_nineteen_of_twenty_hold_the_truth() -> None:
 def test_too_little_gives_none(parts: list[Portion]) -> None:
     assert rate_interval(parts) is None
     assert ratio_interval(parts, parts) is None
+
+
+def test_arms_with_prompts_of_their_own_are_drawn_apart() -> None:
+    parts = [Portion(10, seconds) for seconds in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)]
+    paired = ratio_interval(parts, parts)
+    apart = ratio_interval(parts, parts[:-1], paired=False)
+    assert paired is not None
+    assert (paired.low, paired.high) == (1.0, 1.0)
+    assert apart is not None
+    assert apart.low < 0.8
+    assert apart.high > 1.2
+    assert ratio_interval(parts, parts[:2], paired=False) is None

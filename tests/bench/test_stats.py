@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from specproxy.bench.stats import Answer, portions, ratio, speed, summarise
+from specproxy.bench.stats import Answer, decoding, ratio, speed, summarise, throughput
 
 MakeAnswer = Callable[..., Answer]
 
@@ -75,9 +75,9 @@ def test_throughput_counts_each_round_as_long_as_its_longest_answer(
     make_answer: MakeAnswer,
 ) -> None:
     answers = [make_answer(num_tokens=10, total_s=seconds) for seconds in (1.0, 4.0, 2.0)]
-    assert speed(portions(answers, 2)) == pytest.approx(30 / 6.0)
-    assert speed(portions(answers, 1)) == pytest.approx(27 / 6.7)
-    assert speed(portions([], 2)) is None
+    assert speed(throughput(answers, 2)) == pytest.approx(30 / 6.0)
+    assert speed(decoding(answers)) == pytest.approx(27 / 6.7)
+    assert speed(throughput([], 2)) is None
 
 
 def test_ratio() -> None:

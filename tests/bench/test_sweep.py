@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from specproxy.bench.arms import Arm
-from specproxy.bench.command import set_rtt_ms, show_sweep, sweep
+from specproxy.bench.command import clients_sweep, rtt_sweep, set_rtt_ms, show_sweep
 from specproxy.bench.options import BenchCommand
 from specproxy.bench.outputs import Outputs
-from specproxy.bench.sweep import Sweep, sweep_verdict
+from specproxy.bench.sweep import BY_CLIENTS, Sweep, sweep_grid, sweep_verdict
 from specproxy.errors import PoolError
 from specproxy.testing import Language, ScriptedTarget
 
@@ -23,7 +23,7 @@ TARGET = Language(mean_length=60)
 
 
 class ScriptedLink:
-    """Makes a scripted target's passes as long as its link would.
+    """Makes a scripted target's passes longer by a tenth of what its link would.
 
     Attributes:
         warmed: token counts that the server had run when the link was changed.
@@ -36,7 +36,7 @@ class ScriptedLink:
 
     async def set_rtt_ms(self, rtt_ms: float) -> None:
         self.warmed = {one.num_tokens for one in self._target.passes}
-        self._target.clock.pass_ms = 4.0 + rtt_ms
+        self._target.clock.pass_ms = 1.0 + rtt_ms / 10
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def rounds(scripted_arms: Any) -> list[list[Arm]]:
 @pytest.fixture
 def start(
     scripted_arms: Any, rounds: list[list[Arm]]
-) -> Callable[[], AbstractAsyncContextManager[list[Arm]]]:
+) -> Callable[[int], AbstractAsyncContextManager[list[Arm]]]:
     @asynccontextmanager
-    async def started() -> AsyncIterator[list[Arm]]:
+    async def started(num_clients: int) -> AsyncIterator[list[Arm]]:
         native = await scripted_arms.plain(TARGET, name="native", label="own draft, n=4")
         arms = [
             await scripted_arms.plain(TARGET),
@@ -75,7 +75,7 @@ async def test_a_point_for_every_round_trip_and_arm(
     start: Any, rounds: list[list[Arm]], tmp_path: Path
 ) -> None:
     outputs = Outputs(tmp_path / "s.json", tmp_path / "s.svg", tmp_path / "s.html")
-    done = await sweep(command(outputs=outputs), start, Console(quiet=True))
+    done = await rtt_sweep(command(outputs=outputs), start, Console(quiet=True))
     assert done.identical
     found = json.loads((tmp_path / "s.json").read_text())
     assert [(point["rtt_ms"], point["name"]) for point in found["points"]] == [
@@ -98,7 +98,7 @@ async def test_a_point_for_every_round_trip_and_arm(
 async def test_every_round_has_servers_of_its_own_warmed_on_the_quick_link(
     start: Any, rounds: list[list[Arm]], scripted_arms: Any
 ) -> None:
-    await sweep(command(), start, Console(quiet=True))
+    await rtt_sweep(command(), start, Console(quiet=True))
     first, second = rounds
     assert not {arm.server.name for arm in first} & {arm.server.name for arm in second}
     for arms in rounds:
@@ -114,17 +114,17 @@ async def test_what_is_finished_is_kept_when_a_round_fails(start: Any, tmp_path:
     num_started = 0
 
     @asynccontextmanager
-    async def once() -> AsyncIterator[list[Arm]]:
+    async def once(num_clients: int) -> AsyncIterator[list[Arm]]:
         nonlocal num_started
         num_started += 1
         if num_started > 1:
             raise PoolError("A worker did not come up.")
-        async with start() as arms:
+        async with start(num_clients) as arms:
             yield arms
 
     path = tmp_path / "s.json"
     with pytest.raises(PoolError):
-        await sweep(command(outputs=Outputs(path)), once, Console(quiet=True))
+        await rtt_sweep(command(outputs=Outputs(path)), once, Console(quiet=True))
     assert {point["rtt_ms"] for point in json.loads(path.read_text())["points"]} == {0}
 
 
@@ -164,7 +164,7 @@ def test_the_verdict_says_from_where_on_it_pays(made_sweep: Sweep) -> None:
 def test_lines_hold_an_arm_each(made_sweep: Sweep) -> None:
     alone, proxied = made_sweep.lines
     assert (alone.label, proxied.label) == ("target alone", "specproxy (seeding)")
-    assert alone.rtts_ms == [0, 20, 80]
+    assert alone.values == [0, 20, 80]
     assert alone.speeds == pytest.approx([10.0, 5.0, 1.25])
     assert all(interval is not None for interval in proxied.intervals)
 
@@ -176,3 +176,53 @@ def test_the_table_has_every_point(made_sweep: Sweep) -> None:
     assert text.count("specproxy (seeding)  ") == 3
     assert "4.00" in text
     assert "20 to 80 ms: specproxy (seeding) is the fastest" in text
+
+
+async def test_a_round_for_every_number_of_clients(
+    start: Any, rounds: list[list[Arm]], tmp_path: Path
+) -> None:
+    outputs = Outputs(tmp_path / "c.json", tmp_path / "c.svg", tmp_path / "c.html")
+    asked = BenchCommand(clients=(1, 2), num_tokens=16, num_prompts=4, outputs=outputs)
+    done = await clients_sweep(asked, start, Console(quiet=True))
+    assert done.identical
+    assert len(rounds) == 2
+    found = json.loads((tmp_path / "c.json").read_text())
+    assert found["axis"] == "clients"
+    assert [point["clients"] for point in found["points"]] == [1, 1, 1, 2, 2, 2]
+    alone, together = done.rounds
+    assert (alone.options.by_throughput, together.options.by_throughput) == (True, True)
+    one, two = alone.alone.tokens_per_s, together.alone.tokens_per_s
+    assert one is not None
+    assert two is not None
+    assert two > 1.2 * one  # a batch shares passes
+    assert sweep_grid(done).columns[1] == "clients"
+    assert "Benchmark over clients" in (tmp_path / "c.html").read_text()
+    assert "requests at a time" in (tmp_path / "c.svg").read_text()
+
+
+def test_the_verdict_says_up_to_how_many_clients_it_pays(
+    made_report: Any, make_answer: Any
+) -> None:
+    def report(num_clients: int, alone_s: float, proxied_s: float) -> Any:
+        def eight(total_s: float, accepted: int = 0) -> list[Any]:
+            one = make_answer(
+                num_tokens=10, num_proposed=accepted, num_accepted=accepted, total_s=total_s
+            )
+            return [one] * 8
+
+        answers = {"target alone": eight(alone_s), "specproxy (seeding)": eight(proxied_s, 6)}
+        return made_report(answers, num_clients=num_clients)
+
+    done = Sweep([report(1, 2.0, 1.0), report(4, 2.5, 2.0), report(8, 3.0, 6.0)], BY_CLIENTS)
+    said = sweep_verdict(done)
+    assert said[0] == (
+        "1 to 4 at a time: specproxy (seeding) is the fastest, 2.0 to 1.2 times the target alone."
+    )
+    assert said[1] == "8 at a time: target alone is the fastest."
+    assert said[2] == (
+        "target alone: 5.0 tokens/s with one client, 26.7 with 8 clients (5.3 times)."
+    )
+    assert said[4] == (
+        "Speculation pays with up to 4 at a time; with 8 a batch of plain answers shares the"
+        " passes as well."
+    )

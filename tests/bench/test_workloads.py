@@ -1,11 +1,16 @@
 """The prompts keep the benchmark's promises."""
 
+import itertools
 import json
+from collections import Counter
 
 import pytest
 
-from specproxy.bench.workloads import PROMPTS, WARM_UPS, choose
+from specproxy.bench.logbook import logbook
+from specproxy.bench.workloads import COLD, LONG, PROMPTS, WARM_UPS, choose, shares
 from specproxy.errors import ConfigError
+
+ALL = (*PROMPTS, *LONG, *WARM_UPS, COLD)
 
 
 def test_there_are_enough_of_many_kinds() -> None:
@@ -14,9 +19,9 @@ def test_there_are_enough_of_many_kinds() -> None:
 
 
 def test_no_prompt_is_asked_twice_not_even_for_warming() -> None:
-    asked = [json.dumps(prompt.messages) for prompt in (*PROMPTS, *WARM_UPS)]
+    asked = [json.dumps(prompt.messages) for prompt in ALL]
     assert len(set(asked)) == len(asked)
-    openings = [prompt.turns[-1] for prompt in (*PROMPTS, *WARM_UPS)]
+    openings = [prompt.turns[-1] for prompt in ALL]
     assert len(set(openings)) == len(openings)
 
 
@@ -32,3 +37,21 @@ def test_choose() -> None:
     for wrong in (0, len(PROMPTS) + 1):
         with pytest.raises(ConfigError, match=f"{len(PROMPTS)} prompts"):
             choose(wrong)
+    assert choose(2, "long") == LONG[:2]
+
+
+def test_long_prompts_are_long_and_alike_at_every_run() -> None:
+    assert all(5000 < len(prompt.turns[0]) < 9000 for prompt in LONG)
+    assert logbook(1) == logbook(1)
+    lines = [set(logbook(number).splitlines()) for number in (1, 2, 3, 4)]
+    assert all(not one & other for one, other in itertools.combinations(lines, 2))
+
+
+def test_shares_are_disjoint_and_of_alike_categories() -> None:
+    one, other = shares(PROMPTS, 2)
+    assert (len(one), len(other)) == (8, 8)
+    assert {*one, *other} == {*PROMPTS}
+    assert one == [prompt for prompt in PROMPTS if prompt in one]
+    counts = [Counter(prompt.category for prompt in share) for share in (one, other)]
+    for category in {prompt.category for prompt in PROMPTS}:
+        assert abs(counts[0][category] - counts[1][category]) <= 1

@@ -1,0 +1,1 @@
+"""Is what comes through the proxy what the target alone says? Checks, on real servers."""
