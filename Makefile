@@ -32,7 +32,7 @@ test: setup
 	$(BIN)/pytest
 
 test-fast: $(INSTALLED)
-	$(BIN)/pytest -m "not real"
+	$(BIN)/pytest -n 2 -m "not real and not browser"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

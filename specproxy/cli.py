@@ -16,6 +16,7 @@ from rich.console import Console
 import specproxy
 from specproxy import logs
 from specproxy.bench_cli import register as register_bench
+from specproxy.equivalence_cli import register as register_equivalence
 from specproxy.errors import ConfigError, SetupError, SpecproxyError
 from specproxy.pool_cli import register as register_pool
 from specproxy.probe_cli import register as register_probe
@@ -184,6 +185,7 @@ def demo(
 
 register_bench(app)
 register_probe(app)
+register_equivalence(app)
 
 if __name__ == "__main__":
     main()

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def verify_equivalence(
     on_demo: Annotated[bool, typer.Option("--demo", help="On pools on this machine.")] = False,
     mode: Annotated[
-        str, typer.Option(help="Of --demo, one after the other: seeding,coordinator.")
+        str, typer.Option(help="Of --demo, one after the other: seeding,fanout,coordinator.")
     ] = "seeding,coordinator",
     target: Annotated[
         str | None, typer.Option(help="URL of the proxy, or of what else is to be checked.")

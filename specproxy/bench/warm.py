@@ -27,6 +27,8 @@ from specproxy.target.warmup import Warmer
 _SEED = 20
 _PROBED_LENGTH = 29
 _MAX_WARM_CHAT_TOKENS = 48
+BATCH_TOKENS = 512
+"""Of a prompt that llama-server reads in one pass at most (`--ubatch-size`, by default)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +132,11 @@ async def prompt_lengths(server: TargetClient, prompts: Sequence[Prompt]) -> set
     lengths = {len(ids) for ids in read}
     for ids, other in itertools.permutations(read, 2):
         lengths.add(max(1, len(ids) - common_prefix(ids, other)))
-    return lengths
+    return {num_tokens for length in lengths for num_tokens in passes_of(length)}
+
+
+def passes_of(num_prompt: int) -> set[int]:
+    """Token counts of the passes that read so many tokens of a prompt."""
+    whole = {BATCH_TOKENS} if num_prompt >= BATCH_TOKENS else set()
+    rest = num_prompt % BATCH_TOKENS
+    return whole | ({rest} if rest else set())

@@ -17,8 +17,12 @@ NUM_SLOTS = 4
 """For the check of four at once; one more is for seeds."""
 CONTEXT_TOKENS = 1024
 """Small, so that filling it does not take long."""
-_SPECULATING: dict[Way, Mode] = {"seeding": "ngram", "coordinator": "coordinator"}
-_CONTROL: dict[Way, Mode] = {"seeding": "plain", "coordinator": "coordinator"}
+_SPECULATING: dict[Way, Mode] = {
+    "seeding": "ngram",
+    "fanout": "slots",
+    "coordinator": "coordinator",
+}
+_CONTROL: dict[Way, Mode] = {"seeding": "plain", "fanout": "plain", "coordinator": "coordinator"}
 """The same server: llama-server without its n-gram pool, a coordinator nobody drafts for."""
 
 

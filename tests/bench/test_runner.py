@@ -15,7 +15,7 @@ from specproxy.bench.report import Report, differences
 from specproxy.bench.runner import BenchOptions, Watch, best_native, rotated, run
 from specproxy.bench.stats import Answer
 from specproxy.bench.table import arms_grid, on_terminal
-from specproxy.bench.warm import prompt_lengths, verified_lengths, warm_up
+from specproxy.bench.warm import passes_of, prompt_lengths, verified_lengths, warm_up
 from specproxy.bench.workloads import PROMPTS, WARM_UPS, Prompt
 from specproxy.errors import TargetError
 from specproxy.testing import Language, ScriptedDrafter
@@ -216,6 +216,12 @@ async def test_a_fast_link_needs_no_lengths(scripted_arms: Any) -> None:
     scripted_arms.targets[plain.label].clock.pass_ms = 20.0  # far above what a busy machine adds
     (warmed,) = await warm_up([plain], THREE, num_tokens=8)
     assert (warmed.num_lengths, warmed.num_chats) == (0, len(WARM_UPS))
+
+
+def test_long_prompts_are_read_in_several_passes() -> None:
+    assert passes_of(29) == {29}
+    assert passes_of(512) == {512}
+    assert passes_of(2100) == {512, 52}
 
 
 def test_rotated() -> None:
