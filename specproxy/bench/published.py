@@ -72,6 +72,31 @@ PUBLISHED = (
             " --prompts 10",
         ),
     ),
+    PublishedRun(
+        "coordinator-clients4",
+        BenchCommand(
+            modes=("coordinator",),
+            draft_ns=(8,),
+            clients=(4,),
+            num_prompts=8,
+            num_tokens=64,
+            line="specproxy bench --demo --rtt-ms 80 --mode coordinator --draft-n 8 --clients 4"
+            " --tokens 64 --prompts 8",
+        ),
+    ),
+    PublishedRun(
+        "coordinator-clients8",
+        BenchCommand(
+            modes=("coordinator",),
+            draft_ns=(8,),
+            groups=(1, 2),
+            clients=(8,),
+            num_prompts=8,
+            num_tokens=32,
+            line="specproxy bench --demo --rtt-ms 80 --mode coordinator --draft-n 8 --clients 8"
+            " --groups 1,2 --tokens 32 --prompts 8",
+        ),
+    ),
 )
 
 
