@@ -18,6 +18,13 @@ from tests.integration.clients.environments import ALL, Environment, NoNetworkEr
 from tests.target.conftest import TOOL_TEMPLATE
 
 SCRIPT_TIMEOUT_S = 120.0
+SHOWN_CALL = r"""
+    {{- '<|im_start|>user\nWhat is the weather in Oslo?<|im_end|>\n<|im_start|>assistant\n' }}
+    {{- '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>' }}
+    {{- '<|im_end|>\n' }}
+{%- endif %}
+""".lstrip("\n")
+"""The little model calls a tool where it has seen it called."""
 Run = Callable[..., AbstractAsyncContextManager[dict[str, Any]]]
 
 
@@ -65,9 +72,11 @@ def run_client() -> Run:
 
 @pytest.fixture(scope="module")
 def tool_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A chat template that knows tools, as the model's own does not."""
+    """A chat template that knows tools, as the model's own does not, and shows a call."""
+    tools, end, rest = TOOL_TEMPLATE.partition("{%- endif %}\n")
+    assert end
     path = tmp_path_factory.mktemp("clients") / "tools.jinja"
-    path.write_text(TOOL_TEMPLATE, encoding="utf-8")
+    path.write_text(tools + SHOWN_CALL + rest, encoding="utf-8")
     return path
 
 

@@ -1,5 +1,6 @@
 """Other people's clients before the proxy on a real pool: they get what the target alone gives."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from specproxy.bench.judge import Judge
 from specproxy.target.client import TargetClient
 from specproxy.testing import until
 from tests.integration.clients.conftest import Run
-from tests.integration.clients.environments import LLM, Environment
+from tests.integration.clients.environments import Environment
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
@@ -19,7 +20,7 @@ NUM_ENDLESS = 2000
 QUESTION = "Describe a lighthouse in winter, as {} would."
 WEATHER = "What is the weather in Paris?"
 STORY = "Tell {} a very long story about a fox, a river and a village, with many chapters."
-LEFT_WITHIN_S = 1.0
+LEFT_WITHIN_S = 5.0
 
 
 async def test_a_streamed_chat(
@@ -40,17 +41,22 @@ async def test_a_streamed_chat(
 async def test_a_tool_call(
     client: Environment, run_client: Run, calling: str, calling_alone: str
 ) -> None:
-    """The little model calls because it must."""
     async with run_client(client, calling, "call", WEATHER, NUM_TOKENS * 4) as got:
         pass
     async with run_client(client, calling_alone, "call", WEATHER, NUM_TOKENS * 4) as right:
         pass
     assert got == right
-    if client is LLM:  # it only offers tools
-        assert "".join(got["pieces"])
-        return
-    assert got["name"] == "get_weather"
-    assert got["arguments"]["city"] in ("Paris", "Oslo")
+    assert got == {"name": "get_weather", "arguments": {"city": "Paris"}}
+
+
+async def until_no_slot_is_busy(front: TargetClient) -> None:
+    """llama-server looks at who has left between two passes."""
+    async with asyncio.timeout(LEFT_WITHIN_S):
+        while True:
+            slots = await front.json("GET", "/slots")
+            if not any(slot["is_processing"] for slot in slots):
+                return
+            await asyncio.sleep(0.05)
 
 
 async def test_leaving_frees_the_slot(client: Environment, run_client: Run, proxied: Any) -> None:
@@ -59,8 +65,7 @@ async def test_leaving_frees_the_slot(client: Environment, run_client: Run, prox
     text = STORY.format(client)
     async with run_client(client, proxied.url, "leave", text, NUM_ENDLESS):
         await until(lambda: proxied.route.is_at_rest, timeout_s=LEFT_WITHIN_S)
-        slots = await proxied.front.json("GET", "/slots")
-        assert not any(slot["is_processing"] for slot in slots)
+        await until_no_slot_is_busy(proxied.front)
         assert await num_cancelled(proxied.front) == num_before + 1
 
 

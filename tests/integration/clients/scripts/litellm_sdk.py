@@ -1,10 +1,13 @@
 """LiteLLM's SDK, which takes the proxy for any server that speaks as OpenAI's does."""
 
 import json
+import os
 from typing import Any
 
-import litellm
 from told import NUM_READ_BEFORE_LEAVING, WEATHER_TOOL, Told, run
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks the internet for prices
+import litellm
 
 
 def completed(told: Told, **more: Any) -> Any:

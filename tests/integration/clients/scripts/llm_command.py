@@ -1,6 +1,6 @@
 """The command `llm`, with the proxy among its OpenAI-compatible models.
 
-It cannot be told to call a tool, only offered one, so its `call` says what it answered then.
+It cannot be told that it must call a tool; it is offered one, which ends the command.
 """
 
 import json
@@ -17,9 +17,14 @@ from typing import Any
 from told import NUM_READ_BEFORE_LEAVING, Told, run
 
 FUNCTIONS = """
+import json
+import os
+
+
 def get_weather(city: str) -> str:
     "The weather in a city."
-    return "sunny"
+    print(json.dumps({"name": "get_weather", "arguments": {"city": city}}), flush=True)
+    os._exit(0)
 """
 
 
@@ -47,8 +52,8 @@ def answering(told: Told, *more: str) -> Iterator[subprocess.Popen[str]]:
             yield process
 
 
-def chat(told: Told, *more: str) -> dict[str, Any]:
-    with answering(told, *more) as process:
+def chat(told: Told) -> dict[str, Any]:
+    with answering(told) as process:
         assert process.stdout is not None
         pieces = list(iter(lambda: process.stdout.read(1), ""))
     if process.returncode:
@@ -59,7 +64,10 @@ def chat(told: Told, *more: str) -> dict[str, Any]:
 
 
 def call(told: Told) -> dict[str, Any]:
-    return chat(told, "--functions", FUNCTIONS)
+    with answering(told, "--functions", FUNCTIONS) as process:
+        assert process.stdout is not None
+        made: dict[str, Any] = json.loads(process.stdout.read())
+    return made
 
 
 def leave(told: Told) -> dict[str, Any]:
