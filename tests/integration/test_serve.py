@@ -60,6 +60,7 @@ async def test_told_to_end_it_ends_the_answer_first(
     demo_pool: DemoPool, plain: TargetClient, judge: Judge, tmp_path: Path
 ) -> None:
     written = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    del written["coordinator"]  # there is a target
     written["listen"]["port"] = 0
     written["target"]["url"] = demo_pool.url
     written["draft"] |= {"model": str(demo_pool.draft_model), "context_tokens": 4096}
