@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test test-fast lint types format check clean
+.PHONY: setup demo test test-fast test-clients lint types format check clean
 .DEFAULT_GOAL := setup
 
 setup: $(INSTALLED)
@@ -33,6 +33,9 @@ test: setup
 
 test-fast: $(INSTALLED)
 	$(BIN)/pytest -n 2 -m "not real and not browser"
+
+test-clients: setup
+	$(BIN)/pytest -m clients
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -13,7 +13,7 @@ from specproxy.testing import until
 from tests.integration.clients.conftest import Run
 from tests.integration.clients.environments import Environment
 
-pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.clients, pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
 NUM_TOKENS = 24
 NUM_ENDLESS = 2000
