@@ -134,7 +134,7 @@ async def test_a_short_soak_leaves_nothing_behind() -> None:
     assert soaked.outcomes.total() == 250
     assert soaked.outcomes["good"] > 90
     assert min(soaked.outcomes[name] for name in ("left", "broken", "status 400")) > 5
-    assert soaked.after.num_half_closed == 0
+    assert soaked.after.num_half_closed <= soaked.before.num_half_closed
     assert soaked.after.num_tasks <= soaked.before.num_tasks + 5
     assert soaked.after.num_descriptors <= soaked.before.num_descriptors + 20
     assert soaked.after.memory_mib <= soaked.before.memory_mib + 30

@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from specproxy.coordinate import listening
 from specproxy.coordinator.app import create_app
-from specproxy.coordinator.build import build
+from specproxy.coordinator.build import build, find_devices
 from specproxy.pool.binaries import LlamaBinaries
 from specproxy.pool.models import DemoModels
 from specproxy.pool.processes import ChildProcess, free_ports
@@ -72,7 +72,7 @@ async def servers(
         settings = CoordinatorSettings(
             model=demo_models.draft, context_tokens=CONTEXT_TOKENS, num_answers=2
         )
-        model = build(settings)
+        model = build(settings, find_devices(settings))
         stack.push_async_callback(model.engine.aclose)
         client = await stack.enter_async_context(aiohttp.ClientSession())
         listener = stack.enter_context(socket.create_server(("127.0.0.1", port)))

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from specproxy.core.tasks import spawn
+from specproxy.core.tasks import spawn, stop
 from specproxy.server.page import events as page_events
 from specproxy.server.page.files import FILES
 from specproxy.target.sse import SSEParser
@@ -89,7 +89,7 @@ async def test_data_is_for_who_has_the_key() -> None:
 
 async def test_a_running_answer_shows_with_the_origin_of_its_text() -> None:
     made = ScriptedDrafter(LANGUAGE, drafter.noisy(0.2, random.Random(1)))
-    async with proxied(LANGUAGE, drafter=made, pass_ms=20.0) as rig:
+    async with proxied(LANGUAGE, drafter=made, pass_ms=60.0) as rig:
         asking = spawn(rig.ask("native", ASKED), name="ask")
         route = await running(rig, num_tokens=60)
         answered = (await asking).text
@@ -134,10 +134,10 @@ async def test_before_a_coordinator_it_shows_as_well() -> None:
 async def test_who_sees_texts(
     settings: dict[str, Any], headers: dict[str, str], shown: bool
 ) -> None:
-    async with proxied(LANGUAGE, settings=settings, pass_ms=15.0) as rig:
+    async with proxied(LANGUAGE, settings=settings, pass_ms=100.0) as rig:
         asking = spawn(rig.ask("native", ASKED, headers=KEY), name="ask")
         route = await running(rig, headers)
-        await asking
+        await stop(asking)
         await rig.rest()
     (answer,) = route["answers"]
     assert route["texts"] is shown
@@ -147,11 +147,11 @@ async def test_who_sees_texts(
 
 
 async def test_the_status_never_has_texts() -> None:
-    async with proxied(LANGUAGE, pass_ms=15.0) as rig:
+    async with proxied(LANGUAGE, pass_ms=100.0) as rig:
         asking = spawn(rig.ask("native", ASKED), name="ask")
         await running(rig)
         got = await rig.send("GET", "/specproxy/status")
-        await asking
+        await stop(asking)
         await rig.rest()
     assert got.status == 200
     assert SECRET not in got.raw.decode()

@@ -43,7 +43,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 async def unlock(page: Page, key: str = KEY) -> None:
     """Give the page a key, as a user does."""
-    await page.until("document.querySelector('#ask').open")
+    await page.until("document.querySelector('#ask')?.open")
     await page.evaluate(f"document.querySelector('#key').value = {key!r}")
     await page.evaluate("document.querySelector('#key-form').requestSubmit()")
 
