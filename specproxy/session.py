@@ -5,7 +5,8 @@ wrong in here ends speculation for this answer and nothing else.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import Protocol
 
 import structlog
@@ -14,8 +15,10 @@ from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.follower import Follower
 from specproxy.core.observed import ObservedAnswer
 from specproxy.core.stats import DraftCounts
-from specproxy.core.tree import DraftTree
+from specproxy.core.tasks import spawn, stop
+from specproxy.core.tree import Advance, DraftTree
 from specproxy.core.window import Window
+from specproxy.core.worth import SHADOW_TOKENS, Trial, Worth
 from specproxy.draft.protocol import Drafter
 from specproxy.errors import SpecproxyError
 from specproxy.lookahead import Lookahead
@@ -41,7 +44,8 @@ class Session:
         drafter: drafts; its vocabulary is the target's.
         seeder: carries drafts to the target.
         window: how far ahead to draft.
-        acceptance: what the route's answers have taught so far; learns from this one too.
+        acceptance, worth: what the route's answers have taught so far; they learn from this one
+            too. `worth` says whether it is seeded at all.
         observed: told what becomes of the answer.
     """
 
@@ -51,6 +55,7 @@ class Session:
         seeder: Seeder,
         window: Window,
         acceptance: AcceptanceModel,
+        worth: Worth,
         observed: ObservedAnswer,
     ) -> None:
         self._counts = DraftCounts()
@@ -58,8 +63,12 @@ class Session:
         self._seeder = seeder
         self._window = window
         self._acceptance = acceptance
+        self._worth = worth
+        self._trial = worth.begin()
+        self._enough = asyncio.Event()
         self._observed = observed
         self._num_passes = -1
+        self._num_followed = 0
         self._follower = Follower(drafter.vocabulary)
         self._early: list[int] = []
         self._tree: DraftTree | None = None
@@ -75,14 +84,17 @@ class Session:
         self._counts.num_seeded = self._tree.num_seeded if self._tree is not None else 0
         return self._counts
 
-    async def speculate(self, prompt: Awaitable[Sequence[int]]) -> None:
+    async def speculate(self, prompt: Callable[[], Awaitable[Sequence[int]]]) -> None:
         """Draft and seed ahead of the target until cancelled; returns early if that fails.
 
         Args:
-            prompt: ids of the answer's prompt, as the target itself reads it.
+            prompt: finds the ids of the answer's prompt, as the target itself reads it. Not asked
+                where the answer has ended before.
         """
+        if self._trial is Trial.NONE:
+            return
         try:
-            self._tree = tree = DraftTree(await prompt)
+            self._tree = tree = DraftTree(await prompt())
             self._lookahead = lookahead = Lookahead(
                 self._drafter,
                 tree,
@@ -93,12 +105,25 @@ class Session:
             )
             self._observed.reads(tree.tokens)
             self._counts.saw(lookahead.advance(self._early))
-            with self._seeder.serving(tree):
-                await lookahead.run()
+            seeds = self._trial is Trial.SEED
+            with self._seeder.serving(tree) if seeds else nullcontext():
+                await self._until_enough(lookahead)
         except* SpecproxyError as group:
             log.warning("speculation stopped for this answer", reason=str(group.exceptions[0]))
         except* Exception:
             log.exception("speculation failed for this answer")
+
+    async def _until_enough(self, lookahead: Lookahead) -> None:
+        """Draft until cancelled, or until that has shown not to pay."""
+        drafting = spawn(lookahead.run(), name="look ahead")
+        enough = spawn(self._enough.wait(), name="enough")
+        try:
+            await asyncio.wait((drafting, enough), return_when=asyncio.FIRST_COMPLETED)
+            if drafting.done():
+                drafting.result()
+        finally:
+            await stop(enough)
+            await stop(drafting)
 
     def _grew(self, num_tokens: int) -> None:
         self._counts.num_drafted += num_tokens
@@ -133,3 +158,17 @@ class Session:
         advance = lookahead.advance(tokens)
         self._counts.saw(advance)
         self._observed.said_tokens(tokens, advance.origins)
+        self._weigh(advance, len(tokens))
+
+    def _weigh(self, advance: Advance, num_tokens: int) -> None:
+        """Learn what this answer says of drafts, and end them where they do not pay."""
+        worth = self._worth
+        self._num_followed += num_tokens
+        for node, token in advance.decided:
+            worth.decided(hit=node.token == token)
+        if self._trial is Trial.SEED:
+            worth.said(num_tokens)
+            if not worth.pays:
+                self._enough.set()
+        elif self._num_followed >= SHADOW_TOKENS:
+            self._enough.set()

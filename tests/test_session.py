@@ -13,6 +13,7 @@ from specproxy.core.observed import Observed
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.tree import SeedState
 from specproxy.core.window import Window
+from specproxy.core.worth import Worth
 from specproxy.errors import TargetUnreachable
 from specproxy.session import Session
 from specproxy.settings import TargetSettings
@@ -52,10 +53,10 @@ async def running(
     ):
         seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32, num_context=4096)
         observed = Observed().begin("native", 0.0)
-        session = Session(made, seeder, window, AcceptanceModel(), observed)
+        session = Session(made, seeder, window, AcceptanceModel(), Worth(4), observed)
         tasks = [
             spawn(seeder.run(), name="seeder"),
-            spawn(session.speculate(known()), name="speculate"),
+            spawn(session.speculate(known), name="speculate"),
         ]
         try:
             yield session, target
@@ -119,8 +120,8 @@ async def test_what_comes_before_the_prompt_is_known_is_not_lost() -> None:
     async with TargetClient(TargetSettings(url="http://127.0.0.1:9")) as client:
         seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32, num_context=4096)
         observed = Observed().begin("native", 0.0)
-        session = Session(made, seeder, WINDOW, AcceptanceModel(), observed)
-        task = spawn(session.speculate(late()), name="speculate")
+        session = Session(made, seeder, WINDOW, AcceptanceModel(), Worth(4), observed)
+        task = spawn(session.speculate(late), name="speculate")
         session.hear(said(RIGHT[:3]))
         ready.set()
         await until(lambda: made.calls)

@@ -7,7 +7,7 @@ left behind the pass would be lost time. So the only question is how long to wai
 from collections.abc import Iterable
 
 from specproxy.coordinator.answer import Answer
-from specproxy.coordinator.cost import PassCost
+from specproxy.core.cost import PassCost
 
 
 def departure_s(answers: Iterable[Answer], now_s: float, cost: PassCost) -> float:

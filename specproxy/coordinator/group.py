@@ -14,7 +14,6 @@ from concurrent.futures import Future
 from contextlib import closing
 
 from specproxy.coordinator.answer import Answer
-from specproxy.coordinator.cost import PassCost
 from specproxy.coordinator.departure import departure_s
 from specproxy.coordinator.generation import SequenceState, Step
 from specproxy.coordinator.inbox import Begin, End, Grow, Inbox, Message, Stop
@@ -23,6 +22,7 @@ from specproxy.coordinator.places import Places
 from specproxy.coordinator.runner import Outcome, PassRunner
 from specproxy.coordinator.shapes import Shapes
 from specproxy.coordinator.warm import Warmer
+from specproxy.core.cost import PassCost
 from specproxy.core.vocabulary import Vocabulary
 from specproxy.errors import CoordinatorError
 from specproxy.llama.context import Context

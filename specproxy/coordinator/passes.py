@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from specproxy.coordinator.answer import Answer
-from specproxy.coordinator.cost import PassCost
 from specproxy.coordinator.shapes import Shapes
+from specproxy.core.cost import PassCost
 from specproxy.core.pace import share_rows
 from specproxy.core.verify_tree import VerifyNode
 

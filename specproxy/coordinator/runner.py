@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from specproxy.coordinator.answer import Answer
-from specproxy.coordinator.cost import PassCost
 from specproxy.coordinator.generation import Finish, Step
 from specproxy.coordinator.passes import Limits, PassNode, Share, compose
 from specproxy.coordinator.places import Places
 from specproxy.coordinator.shapes import Shapes
 from specproxy.coordinator.walk import Logits, Walk, walk
+from specproxy.core.cost import PassCost
 from specproxy.errors import SpecproxyError
 from specproxy.llama.batch import Batch
 from specproxy.llama.context import Context

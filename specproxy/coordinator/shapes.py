@@ -11,7 +11,7 @@ Invariant: shared by all groups of an engine, whose threads each call one method
 
 import threading
 
-from specproxy.coordinator.cost import PassCost
+from specproxy.core.cost import PassCost
 
 WARM_ORDER = (1, 8, 4, 2, 6, 12, 16, 3, 5, 7, 9, 10, 11, 24, 32, 13, 14, 15, 20, 28, 64)
 WARM_ROWS = 48

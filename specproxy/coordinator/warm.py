@@ -5,8 +5,8 @@ Invariant: their rows live in a sequence id of their own, which is empty afterwa
 
 import time
 
-from specproxy.coordinator.cost import PassCost
 from specproxy.coordinator.shapes import Shapes
+from specproxy.core.cost import PassCost
 from specproxy.llama.batch import Batch
 from specproxy.llama.context import Context
 

@@ -15,7 +15,7 @@ or never only cost time. Unknown keys are ignored, unknown types too, so that ei
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 HEADER = "x-specproxy-drafts"
@@ -112,7 +112,7 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 def encode(message: Message) -> str:
     """One text frame."""
-    body: dict[str, Any] = asdict(message)
+    body = {name: getattr(message, name) for name in message.__dataclass_fields__}
     if isinstance(message, Grow):
         body["nodes"] = [
             [node.id, node.parent, node.position, node.token, round(node.acceptance, 4)]

@@ -149,6 +149,12 @@ class DraftTree:
         return len(self.main_line())
 
     @property
+    def num_pooled(self) -> int:
+        """Those of the main line that the pool can chain to now."""
+        pooled = takewhile(lambda node: node.state is SeedState.POOLED, self.main_line())
+        return sum(1 for _ in pooled)
+
+    @property
     def num_unsent(self) -> int:
         """Those of the main line that no seed carries yet."""
         return sum(node.state is SeedState.PLANNED for node in self.main_line())

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import structlog
 
@@ -18,6 +19,7 @@ from specproxy.core.passes import PassClock
 from specproxy.core.seeds import Seed, SeedSlot
 from specproxy.core.tasks import spawn
 from specproxy.core.tree import DraftTree, Run, SeedState
+from specproxy.core.worth import MAX_PROPOSED, Worth
 from specproxy.errors import TargetError
 from specproxy.target.client import TargetClient
 
@@ -25,6 +27,10 @@ log = structlog.get_logger(__name__)
 
 RETRY_S = 0.2
 """Rest after a failed seed, so that a dying target is not hammered."""
+FIRST_TOKENS = 8
+"""Drafted before the first seed of an answer leaves, unless the answer has begun by then."""
+PAUSE_S = 0.1
+"""Without a new token for so long, what there is leaves as that first seed."""
 
 
 async def plant(
@@ -45,11 +51,27 @@ async def plant(
     await client.json("POST", "/completion", body)
 
 
+@dataclass(slots=True)
+class _Flight:
+    """A seed on its way.
+
+    Attributes:
+        sent_in: number of passes that had ended when it left: the target takes it up with the
+            next pass, and reads it during that.
+    """
+
+    seed: Seed
+    sent_in: int
+    task: asyncio.Task[None] | None = None
+
+
 class Seeder:
     """Carries what the sessions' trees have drafted to one target.
 
-    Whenever a seed may leave, the trees are asked anew: what a miss made void meanwhile is
-    never sent, and what several sessions have ready rides together.
+    One seed per pass: the seed slot reads one in a pass, so what is sent beside it waits, grows
+    stale, and delays what a miss makes urgent. It leaves late in a pass. Then the trees are
+    asked: what a miss made void meanwhile is never sent, and what several sessions have ready
+    rides together.
 
     Args:
         n_match: key length of the target's pool.
@@ -57,10 +79,12 @@ class Seeder:
         num_context: KV cells of the target, which answers and seeds share. Near their end the
             server drops speculative batches with an error, so seeding stops in time.
         max_tokens: new tokens per seed at most.
-        max_in_flight: seeds on their way at once, the server runs them one after the other. One
-            more may follow those that a miss has made void.
+        worth: learns what passes take and bring.
         tell_seeded: called with a seed's end, by `time.monotonic`, its time in seconds, and
             whether it failed.
+
+    Attributes:
+        clock: of the target's passes.
     """
 
     def __init__(
@@ -71,20 +95,21 @@ class Seeder:
         seed_slot: int,
         max_tokens: int,
         num_context: int,
-        max_in_flight: int = 2,
+        worth: Worth | None = None,
         tell_seeded: Callable[[float, float, bool], None] = lambda now_s, duration_s, failed: None,
     ) -> None:
         self.n_match = n_match
+        self.clock = PassClock()
+        self._worth = worth or Worth(n_match)
         self._client = client
         self._seed_slot = seed_slot
         self._max_tokens = max_tokens
         self._num_context = num_context
         self._slot = SeedSlot(max_tokens=min(256, num_context // 32))
         self._trees: list[DraftTree] = []
-        self._clock = PassClock()
         self._wanted = asyncio.Event()
-        self._flights: dict[Seed, asyncio.Task[None]] = {}
-        self._max_in_flight = max_in_flight
+        self._flights: list[_Flight] = []
+        self._num_rows: int | None = None
         self._tell_seeded = tell_seeded
         self.num_failed = 0
 
@@ -105,7 +130,7 @@ class Seeder:
         finally:
             self._trees.remove(tree)
             if not self._trees:
-                self._clock.quiet()
+                self.clock.quiet()
 
     def wake(self) -> None:
         """A tree has something new."""
@@ -114,8 +139,12 @@ class Seeder:
     def passed(self, now_s: float) -> int:
         """An answer has got something at `now_s`, by `time.monotonic`; returns how many passes
         have ended so far."""
-        self._clock.heard(now_s)
-        return self._clock.num_passes
+        if self.clock.heard(now_s):
+            if self._trees and self.clock.last_s is not None:
+                self._worth.passed(self._num_rows, self.clock.last_s)
+            self._num_rows = None
+            self._wanted.set()
+        return self.clock.num_passes
 
     async def run(self) -> None:
         """Seed until cancelled."""
@@ -123,20 +152,54 @@ class Seeder:
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
+                await self._until_due()
+                await self._until_block()
                 if self._is_crowded():
-                    continue  # a landing wakes us, and so does what is drafted after a miss
-                await asyncio.sleep(self._clock.wait_s(time.monotonic()))
+                    continue  # the pass's end wakes us
                 seed = self._slot.compose(self._runs(), self._max_tokens)
                 if seed is not None:
                     self._launch(seed)
         finally:
-            for flight in self._flights.values():
-                flight.cancel()
+            for flight in self._flights:
+                if flight.task is not None:
+                    flight.task.cancel()
+
+    async def _until_due(self) -> None:
+        """Until the running pass nears its end, whichever that is by then."""
+        clock = self.clock
+        num_passes = clock.num_passes
+        while (wait_s := clock.wait_s(now_s := time.monotonic())) > 0:
+            if clock.num_passes != num_passes:
+                num_passes = clock.num_passes
+                clock.missed()
+            unsettled_s = clock.unsettled_s(now_s)
+            if self._num_rows is None and not unsettled_s:
+                self._num_rows = self._rows_now()
+                clock.expect(self._worth.cost.pass_s(self._num_rows))
+            else:
+                await asyncio.sleep(min(wait_s, unsettled_s or wait_s))
+
+    async def _until_block(self) -> None:
+        """Before an answer begins: until a block is drafted, or the draft pauses."""
+        while self.clock.is_quiet and 0 < self._num_unsent() < FIRST_TOKENS:
+            self._wanted.clear()
+            try:
+                async with asyncio.timeout(PAUSE_S):
+                    await self._wanted.wait()
+            except TimeoutError:
+                return
+
+    def _rows_now(self) -> int:
+        """Rows of the running pass: what is verified, and the seed that is read."""
+        num_verified = sum(1 + min(tree.num_pooled, MAX_PROPOSED) for tree in self._trees)
+        begun = [one.seed for one in self._flights if one.sent_in < self.clock.num_passes]
+        return num_verified + sum(seed.num_new for seed in begun[:1])
 
     def _is_crowded(self) -> bool:
-        """One seed that still matters is on its way, or one more than that in all."""
-        num_live = sum(not seed.void for seed in self._flights)
-        return num_live >= self._max_in_flight or len(self._flights) > self._max_in_flight
+        """A seed that still matters waits already to be read in the next pass."""
+        now = self.clock.num_passes
+        waiting = [one for one in self._flights if one.sent_in == now]
+        return len(self._flights) > 1 or any(not one.seed.void for one in waiting)
 
     def _runs(self) -> list[Run]:
         """Unsent runs of all sessions: every main line first, then every branch."""
@@ -147,29 +210,37 @@ class Seeder:
         runs = [run for runs in waiting for run in runs]
         return sorted(runs, key=lambda run: run.branches)
 
+    def _num_unsent(self) -> int:
+        return sum(len(run.nodes) for run in self._runs())
+
     def _launch(self, seed: Seed) -> None:
+        self.clock.met()
         self._slot.commit(seed)
         seed.mark(SeedState.SENT)
-        self._flights[seed] = spawn(self._send(seed), name="seed")
+        flight = _Flight(seed, self.clock.num_passes)
+        self._flights.append(flight)
+        flight.task = spawn(self._send(flight), name="seed")
 
-    async def _send(self, seed: Seed) -> None:
-        began_s = time.monotonic()
+    async def _send(self, flight: _Flight) -> None:
+        seed, began_s = flight.seed, time.monotonic()
         try:
             await plant(self._client, seed.prompt, seed_slot=self._seed_slot, cache_prompt=True)
         except TargetError as error:
             self._slot.forget()
             self.num_failed += 1
-            self._landed(began_s, failed=True)
+            self._landed(flight, began_s, failed=True)
             log.debug("seed failed", reason=str(error))
             await asyncio.sleep(RETRY_S)
             seed.mark(SeedState.PLANNED)
         else:
-            self._landed(began_s)
+            self._landed(flight, began_s)
             seed.mark(SeedState.POOLED)
         finally:
-            del self._flights[seed]
+            self._flights.remove(flight)
             self._wanted.set()
 
-    def _landed(self, began_s: float, *, failed: bool = False) -> None:
+    def _landed(self, flight: _Flight, began_s: float, *, failed: bool = False) -> None:
         now_s = time.monotonic()
+        if flight.sent_in < self.clock.num_passes and not self.clock.is_quiet:
+            self.passed(now_s)  # the answers' tokens of that pass will be here in a moment
         self._tell_seeded(now_s, now_s - began_s, failed)

@@ -17,6 +17,7 @@ from specproxy.core.observed import Observed, ObservedAnswer
 from specproxy.core.slots import SlotLeases
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.window import Window
+from specproxy.core.worth import Worth
 from specproxy.draft.protocol import Drafter
 from specproxy.errors import TargetError
 from specproxy.session import Session
@@ -79,12 +80,14 @@ class SeedingWay:
         self._rng = rng
         self._tokens = TargetTokens(client)
         self._leases = SlotLeases(facts.num_slots - 1)
+        self._worth = Worth(n_match)
         self._seeder = Seeder(
             client,
             n_match=n_match,
             seed_slot=facts.seed_slot,
             max_tokens=settings.max_seed_tokens,
             num_context=facts.num_context,
+            worth=self._worth,
             tell_seeded=lambda now_s, duration_s, failed: observed.seeded(
                 now_s, duration_s, failed=failed
             ),
@@ -93,6 +96,9 @@ class SeedingWay:
             block_tokens=settings.block_tokens,
             lookahead_tokens=settings.lookahead_tokens,
             branch_tokens=settings.branch_tokens,
+            sure_tokens=6,
+            min_reach=0.1,
+            branch_share=1.0,
         )
 
     def __repr__(self) -> str:
@@ -155,7 +161,14 @@ class SeedingWay:
 
     def session(self, observed: ObservedAnswer) -> Session:
         """Speculation for one answer."""
-        return Session(self._drafter, self._seeder, self._window, self._acceptance, observed)
+        return Session(
+            self._drafter,
+            self._seeder,
+            self._worth.window(self._window),
+            self._acceptance,
+            self._worth,
+            observed,
+        )
 
     async def prompt(self, admission: Admission) -> Sequence[int]:
         """Ids of the prompt, from the target's own template and tokenizer.

@@ -3,8 +3,8 @@
 import pytest
 
 from specproxy.coordinator.answer import Answer
-from specproxy.coordinator.cost import PassCost
 from specproxy.coordinator.departure import departure_s
+from specproxy.core.cost import PassCost
 from tests.coordinator.answers import grow_chain, make_answer
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specproxy.coordinator.answer import Answer
-from specproxy.coordinator.cost import PassCost
 from specproxy.coordinator.passes import Limits, Share, compose
 from specproxy.coordinator.shapes import Shapes
+from specproxy.core.cost import PassCost
 from specproxy.core.drafts import GrownNode
 from tests.coordinator.answers import NUM_VOCABULARY, grow_chain, make_answer
 

@@ -1,7 +1,7 @@
 """Which numbers of rows are known, and whether that matters."""
 
-from specproxy.coordinator.cost import PassCost
 from specproxy.coordinator.shapes import WARM_ROWS, Shapes
+from specproxy.core.cost import PassCost
 
 
 def slow_link() -> tuple[Shapes, PassCost]:

@@ -38,7 +38,6 @@ async def seeder(client: TargetClient) -> AsyncIterator[Seeder]:
         seed_slot=SEED_SLOT,
         max_tokens=32,
         num_context=4096,
-        max_in_flight=1,
     )
     task = spawn(made.run(), name="seeder")
     yield made
@@ -168,7 +167,6 @@ async def test_the_end_of_the_seeder_ends_its_flights(
         seed_slot=SEED_SLOT,
         max_tokens=32,
         num_context=4096,
-        max_in_flight=1,
     )
     task = spawn(seeder.run(), name="seeder")
     drafts = Drafts()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specproxy.coordinator.cost import PassCost
+from specproxy.core.cost import PassCost
 
 
 def test_it_learns_both_parts_from_noisy_passes() -> None:

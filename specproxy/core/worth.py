@@ -1,0 +1,154 @@
+"""What seeding is worth on one route: how far to draft, which branches to seed, or not at all.
+
+Everything is weighed in seconds of the target. A drafted token that is reached saves about the
+time that a token takes now (the pace); a seeded token costs a row in a pass, whether it is right or
+not. Where rows cost next to nothing (a pool of GPUs far away) long lines and many branches pay;
+where a row costs a tenth of a pass, only likely ones do. Where the target seldom agrees with the
+draft, nothing pays: a miss costs its pass and the two in which a new seed is drafted and read.
+
+While nothing pays, now and then the first tokens of an answer are drafted but not seeded: that
+costs the target nothing, and shows when it pays again. Pure: durations are passed in.
+"""
+
+from dataclasses import replace
+from enum import Enum
+
+from specproxy.core.cost import PassCost
+from specproxy.core.window import Window
+
+MAX_PROPOSED = 12
+"""Tokens that a pool proposes at once, by the flags we ask for (`--spec-ngram-mod-n-max`)."""
+SHADOW_TOKENS = 12
+"""Tokens of an answer that are drafted to see whether drafts would be right."""
+SHADOW_EVERY = 4
+"""Answers while drafts do not pay, of which one is tried so."""
+TRY_EVERY = 16
+"""Answers of which one is seeded all the same, where seeds were right and yet did not pay."""
+_FORGET_DECIDED = 0.98
+_FORGET_PASS = 0.97
+_PRIOR_HITS, _PRIOR_DECIDED = 6.4, 8.0
+_SEED_ROWS = 8
+"""Of a pass after a miss."""
+_LEAST_GAIN, _RETURN_GAIN = 1.03, 1.08
+_MIN_PASSES = 24
+_LOSS = 1.03
+
+
+class Trial(Enum):
+    """What to do with an answer."""
+
+    SEED = "seed"
+    SHADOW = "shadow"
+    """Draft its first tokens, seed nothing."""
+    NONE = "none"
+
+
+class Worth:
+    """One route's knowledge.
+
+    Args:
+        n_match: key length of the target's pool: so many tokens lead up to a branch.
+
+    Attributes:
+        cost: time of a pass by its rows.
+        pays: whether answers should be seeded.
+    """
+
+    def __init__(self, n_match: int) -> None:
+        self.cost = PassCost()
+        self.pays = True
+        self._n_match = n_match
+        self._hits, self._decided = _PRIOR_HITS, _PRIOR_DECIDED
+        self._time_s = self._tokens = self._passes = 0.0
+        self._fresh_tokens = 0
+        self._has_lost = False
+        self._num_unpaid = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"<Worth pays={self.pays} acceptance={self.acceptance:.2f} pace={self.pace_s:.3f}"
+            f" {self.cost!r}>"
+        )
+
+    @property
+    def acceptance(self) -> float:
+        """Share of the latest drafted tokens that the target agreed with."""
+        return self._hits / self._decided
+
+    @property
+    def pace_s(self) -> float:
+        """Seconds per token of a seeded answer; that of plain passes while nothing is known."""
+        return self._time_s / self._tokens if self._tokens >= 1.0 else self.cost.pass_s(1)
+
+    def begin(self) -> Trial:
+        """An answer begins."""
+        if self.pays:
+            return Trial.SEED
+        self._num_unpaid += 1
+        if self._has_lost:
+            return Trial.NONE if self._num_unpaid % TRY_EVERY else Trial.SEED
+        return Trial.NONE if self._num_unpaid % SHADOW_EVERY else Trial.SHADOW
+
+    def decided(self, *, hit: bool) -> None:
+        """The target has agreed with a drafted token, or not."""
+        self._hits = _FORGET_DECIDED * self._hits + hit
+        self._decided = _FORGET_DECIDED * self._decided + 1.0
+        if not self._has_lost:
+            gain = self.expected_gain
+            if self.pays and gain < _LEAST_GAIN:
+                self.pays = False
+            elif not self.pays and gain > _RETURN_GAIN:
+                self._begin_anew()
+
+    def said(self, num_tokens: int) -> None:
+        """A seeded answer has so many tokens more."""
+        self._fresh_tokens += num_tokens
+
+    def passed(self, num_rows: int | None, duration_s: float) -> None:
+        """A pass took so long while answers were seeded.
+
+        Args:
+            num_rows: verified and seeded; None: not known.
+        """
+        if num_rows is not None:
+            self.cost.observe(num_rows, duration_s)
+        fresh, self._fresh_tokens = self._fresh_tokens, 0
+        self._time_s = _FORGET_PASS * self._time_s + duration_s
+        self._tokens = _FORGET_PASS * self._tokens + fresh
+        self._passes += 1
+        if self._passes < _MIN_PASSES:
+            return
+        has_lost = self.pace_s > _LOSS * self.cost.pass_s(1)
+        if has_lost and self.pays:
+            self.pays, self._has_lost, self._num_unpaid = False, True, 0
+        elif self._has_lost and not has_lost:
+            self._begin_anew()
+
+    @property
+    def expected_gain(self) -> float:
+        """How many times as fast as alone, by acceptance and cost: after a miss come two passes
+        without drafts, then the line, as far as it is right."""
+        right = self.acceptance
+        line = min(right / max(1e-3, 1.0 - right), 4.0 * MAX_PROPOSED)
+        num_passes = 2.0 + max(1.0, (line + 1.0) / (MAX_PROPOSED + 1))
+        seconds = num_passes * self.cost.pass_s(1 + _SEED_ROWS)
+        return (3.0 + line) * self.cost.pass_s(1) / seconds
+
+    def window(self, window: Window) -> Window:
+        """`window` with what rows cost here, against what tokens are worth."""
+        per_pass = MAX_PROPOSED + 1
+        worth_s = min(self.pace_s, self.cost.pass_s(2 * per_pass) / per_pass)
+        token_cost = self.cost.row_s / worth_s
+        branch_rows = window.branch_tokens + self._n_match
+        branch_cost = token_cost * branch_rows / max(1, window.branch_tokens)
+        line = min(1.0 / max(1e-3, 1.0 - self.acceptance), MAX_PROPOSED + 1)
+        return replace(
+            window,
+            sure_tokens=max(2, round(2 * line)),
+            min_reach=max(window.min_reach, min(token_cost, 0.5)),
+            min_branch_reach=max(window.min_branch_reach, branch_cost),
+        )
+
+    def _begin_anew(self) -> None:
+        self.pays, self._has_lost = True, False
+        self._time_s = self._tokens = self._passes = 0.0
