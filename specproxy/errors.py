@@ -5,6 +5,8 @@ SpecproxyError            what went wrong, and how to mend it
 +-- SetupError            llama.cpp or a model could not be had
 +-- PoolError             a worker, relay or llama-server did not come up or died
 +-- RequestError          a client's request cannot be served as it is: 400
+|   +-- UnknownModel         no route has the name it asks for: 404
+|   +-- TooManyRequests      its route takes no more now: 429
 +-- ClientGone            the client left, or reads nothing: nobody is there to be told
 +-- CoordinatorError      the coordinator's engine is gone or failed
 +-- TargetError           the llama-server behind the proxy
@@ -46,6 +48,14 @@ class PoolError(SpecproxyError):
 
 class RequestError(SpecproxyError):
     """A client's request cannot be served as it is."""
+
+
+class UnknownModel(RequestError):
+    """No route that this client may use has the name that it asks for."""
+
+
+class TooManyRequests(RequestError):
+    """The route has as many requests as it may."""
 
 
 class ClientGone(SpecproxyError):

@@ -19,7 +19,7 @@ from specproxy.llama.location import cache_folder
 from specproxy.pool.coordinator import Coordinator
 from specproxy.progress import Step
 from specproxy.route import Mode, Route
-from specproxy.server.app import Server
+from specproxy.server.app import Drafters, Server
 from specproxy.settings import DraftSettings, Settings, StateSettings
 
 _POLL_S = 0.1
@@ -54,9 +54,25 @@ async def loaded(settings: DraftSettings | None, console: Console) -> AsyncItera
 
 
 @asynccontextmanager
-async def _affordable(
-    settings: DraftSettings | None, console: Console
-) -> AsyncIterator[Drafter | None]:
+async def all_loaded(settings: Settings, console: Console) -> AsyncIterator[dict[str, Drafter]]:
+    """The draft models of all routes, by the routes' names; each file is loaded once."""
+    async with AsyncExitStack() as stack:
+        files: dict[Path, Drafter | None] = {}
+        for route in settings.all_routes.values():
+            if route.draft is not None and route.draft.model.resolve() not in files:
+                files[route.draft.model.resolve()] = await stack.enter_async_context(
+                    _affordable(route.draft, console)
+                )
+        found = {
+            name: files[route.draft.model.resolve()]
+            for name, route in settings.all_routes.items()
+            if route.draft is not None
+        }
+        yield {name: drafter for name, drafter in found.items() if drafter is not None}
+
+
+@asynccontextmanager
+async def _affordable(settings: DraftSettings, console: Console) -> AsyncIterator[Drafter | None]:
     """As `loaded`, but where its memory is not to be had, None and a word: answers need no draft.
 
     Raises:
@@ -100,18 +116,19 @@ async def coordinated(settings: Settings) -> AsyncIterator[Settings]:
 
 @asynccontextmanager
 async def proxy(
-    settings: Settings, drafter: Drafter | None, *, state_folder: Path | None = None
+    settings: Settings, drafters: Drafters, *, state_folder: Path | None = None
 ) -> AsyncIterator[Server]:
     """The proxy, listening.
 
     Args:
+        drafters: one for all routes, or by the names of routes.
         state_folder: where what is learned is kept; None keeps nothing, so that measurements and
             tests do not depend on what ran before.
 
     Raises:
         ConfigError: it cannot listen where it should.
     """
-    server = Server(settings, drafter, state_folder=state_folder)
+    server = Server(settings, drafters, state_folder=state_folder)
     async with AsyncExitStack() as stack:
         stack.push_async_exit(server.__aexit__)  # also when the socket cannot be bound
         try:
@@ -156,9 +173,9 @@ def _state_folder(settings: StateSettings) -> Path | None:
 async def serve(settings: Settings, console: Console, out: Console) -> None:
     """`specproxy serve`: until cancelled."""
     async with (
-        _affordable(settings.draft, console) as drafter,
+        all_loaded(settings, console) as drafters,
         coordinated(settings) as settings,
-        proxy(settings, drafter, state_folder=_state_folder(settings.state)) as server,
+        proxy(settings, drafters, state_folder=_state_folder(settings.state)) as server,
     ):
         out.print(f"specproxy listens on {server.url}", highlight=False, soft_wrap=True)
         out.print(
@@ -167,7 +184,10 @@ async def serve(settings: Settings, console: Console, out: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
-        if settings.draft is None:
+        if len(server.routes) > 1:
+            names = ", ".join(route.name for route in server.routes)
+            out.print(f"Models: {names}", highlight=False, soft_wrap=True)
+        if all(route.draft is None for route in settings.all_routes.values()):
             console.print(
                 "No draft model is configured, so nothing is sped up: set draft.model.",
                 style="yellow",

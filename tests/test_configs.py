@@ -11,7 +11,13 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from specproxy.settings import CoordinatorSettings, DraftSettings, Settings, load
+from specproxy.settings import (
+    CoordinatorSettings,
+    DraftSettings,
+    RouteSettings,
+    Settings,
+    load,
+)
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 FILES = sorted(CONFIGS.glob("*.yaml"))
@@ -30,7 +36,7 @@ def settings_keys(
 ) -> Iterator[tuple[str, FieldInfo]]:
     """Every key that has a value, with dots between the sections."""
     for name, field in model.model_fields.items():
-        section = section_of(field)
+        section = section_of(field) if name != "routes" else None
         if section is None:
             yield above + name, field
         else:
@@ -71,20 +77,43 @@ def test_every_example_loads(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
     settings = load(path)
     assert settings.draft is not None
     assert settings.draft.model == draft
-    assert settings.route == written["route"]
-    assert settings.target.url == written["target"]["url"]
+    (name, first), *more = settings.all_routes.items()
+    if written.get("routes"):
+        assert [name, *(name for name, _ in more)] == list(written["routes"])
+        target = written["routes"][name]["target"]
+    else:
+        assert (name, more) == (written["route"], [])
+        target = written["target"]
+    assert first.target.url == target["url"]
     assert settings.draft.gpu_layers == written["draft"].get("gpu_layers", 0)
 
 
 def test_the_examples_are_those_that_the_readme_names() -> None:
     names = {path.name for path in FILES}
-    assert names == {"example.yaml", "lan.yaml", "nas-coordinator.yaml", "wan-tailscale.yaml"}
+    assert names == {
+        "example.yaml",
+        "lan.yaml",
+        "nas-coordinator.yaml",
+        "routes.yaml",
+        "wan-tailscale.yaml",
+    }
     readme = (CONFIGS.parent / "README.md").read_text(encoding="utf-8")
     assert all(f"configs/{name}" in readme for name in names)
 
 
 def test_example_mentions_every_key_and_no_other() -> None:
     assert set(explained()) == set(KEYS)
+
+
+def test_routes_mentions_every_key_of_a_route_with_its_default() -> None:
+    text = (CONFIGS / "routes.yaml").read_text(encoding="utf-8")
+    routes = yaml.safe_load(text)["routes"].values()
+    assert {key for route in routes for key in route} == set(RouteSettings.model_fields)
+    for key in ("aliases", "keys", "max_requests"):
+        default = RouteSettings.model_fields[key].default
+        comment = text.split(f"    {key}: ")[0].split("\n\n")[-1].replace("\n    #", "")
+        said = json.dumps(list(default) if default == () else default)
+        assert f"Default: {said}" in comment, comment
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if not key.endswith(".model")])

@@ -149,7 +149,7 @@ async def test_a_proxy_keeps_what_it_has_learned(tmp_path: Path) -> None:
             )
             async with server:
                 await until(server.route.ready.is_set)
-                learned.append(server.route.acceptance.saved())
+                learned.append(server.route.learned.acceptance.saved())
                 body = {"prompt": "Hi", "n_predict": 40, "stream": True}
                 await _ask(server.url, body)
                 await until(lambda server=server: server.route.is_at_rest)

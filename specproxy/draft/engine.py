@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specproxy.core.drafted import DraftToken
-from specproxy.draft.jobs import Close, Cut, Job, Limit, Start, Stop
+from specproxy.draft.jobs import Close, Cut, Job, Start, Stop
 from specproxy.draft.protocol import OnToken
 from specproxy.draft.worker import Worker
 from specproxy.errors import DraftUnavailable
@@ -85,20 +85,19 @@ class LlamaDrafter:
         """Decode passes so far; tokens per pass show how well sequences share them."""
         return self._worker.num_steps
 
-    def limit_vocabulary(self, num_tokens: int) -> None:
-        """Never draft an id of `num_tokens` or above: the target does not have it.
+    def open(self, num_tokens: int | None = None) -> "LlamaSequence":
+        """As in the protocol.
 
         Raises:
             ValueError: less than one token would be left.
         """
-        if num_tokens < 1:
-            raise ValueError(f"a vocabulary of {num_tokens} tokens")
-        self._worker.send(Limit(num_tokens))
-
-    def open(self) -> "LlamaSequence":
         if not self._worker.alive:
             raise DraftUnavailable("The draft model is gone.")
-        return LlamaSequence(self._worker, next(self._keys))
+        num_choices = len(self._vocabulary) if num_tokens is None else num_tokens
+        if num_choices < 1:
+            raise ValueError(f"a vocabulary of {num_choices} tokens")
+        num_choices = min(num_choices, len(self._vocabulary))
+        return LlamaSequence(self._worker, next(self._keys), num_choices)
 
     def kill(self) -> None:
         """For tests and diagnosis: make the worker fail at its next step."""
@@ -118,9 +117,10 @@ class LlamaDrafter:
 class LlamaSequence:
     """One conversation in the drafter; implements `draft.protocol.DraftSequence`."""
 
-    def __init__(self, worker: Worker, key: int) -> None:
+    def __init__(self, worker: Worker, key: int, num_choices: int) -> None:
         self._worker = worker
         self._key = key
+        self._num_choices = num_choices
         self._closed = False
         self._drafting = False
 
@@ -146,7 +146,15 @@ class LlamaSequence:
         if not tokens:
             raise ValueError("a draft needs at least one token of context")
         loop = asyncio.get_running_loop()
-        job = Job(self._key, list(tokens), num_tokens, loop, loop.create_future(), on_token)
+        job = Job(
+            self._key,
+            list(tokens),
+            num_tokens,
+            self._num_choices,
+            loop,
+            loop.create_future(),
+            on_token,
+        )
         if not self._worker.send(Start(job)):
             raise DraftUnavailable("The draft model is gone.")
         self._drafting = True

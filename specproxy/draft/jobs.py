@@ -20,6 +20,7 @@ class Job:
 
     Attributes:
         owner: key of its sequence.
+        num_choices: only ids below that are drafted.
         pending: tokens to evaluate next; the logits of the last one give the next draft token.
         drafted: what there is so far.
         room: where it works; None while it waits for one.
@@ -28,6 +29,7 @@ class Job:
     owner: int
     tokens: list[int]
     num_tokens: int
+    num_choices: int
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[list[DraftToken]]
     on_token: OnToken | None = None
@@ -87,17 +89,10 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """Draft only ids below `num_tokens`."""
-
-    num_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """Leave the thread; `crash`: by an exception, for fault tests."""
 
     crash: bool = False
 
 
-Message = Start | Cut | Close | Limit | Stop
+Message = Start | Cut | Close | Stop

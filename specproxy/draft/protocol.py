@@ -55,13 +55,12 @@ class Drafter(Protocol):
         """False once the drafter failed for good."""
         ...
 
-    def limit_vocabulary(self, num_tokens: int) -> None:
-        """Never draft an id of `num_tokens` or more: the target's vocabulary ends there."""
-        ...
-
-    def open(self) -> DraftSequence:
+    def open(self, num_tokens: int | None = None) -> DraftSequence:
         """A sequence of its own. With more sequences than KV rooms, the least recently used
         idle one loses its cache, never its correctness.
+
+        Args:
+            num_tokens: no id of so many or more is drafted: the target's vocabulary ends there.
 
         Raises:
             DraftUnavailable: the drafter is gone.

@@ -21,7 +21,7 @@ from specproxy.core.rooms import Room
 from specproxy.core.vocabulary import Vocabulary
 from specproxy.draft.cache import DraftCache
 from specproxy.draft.choice import Chooser
-from specproxy.draft.jobs import Close, Cut, Job, Limit, Message, Start, Stop
+from specproxy.draft.jobs import Close, Cut, Job, Message, Start, Stop
 from specproxy.draft.lookup import MAX_GUESSES
 from specproxy.errors import DraftUnavailable
 from specproxy.llama.batch import Batch
@@ -74,7 +74,6 @@ class Worker:
         self._running: list[Job] = []
         self._waiting: deque[Job] = deque()
         self._chooser = Chooser(len(vocabulary), num_alternatives)
-        self._num_choices = len(vocabulary)
         self._pace = ReadPace(MAX_CHUNK)
         self._batch = Batch(MAX_CHUNK + num_sequences * (1 + MAX_GUESSES))
         self._told: set[str] = set()
@@ -166,8 +165,6 @@ class Worker:
                 case Close(owner):
                     self._end_jobs_of(owner, cache)
                     cache.vacate(owner)
-                case Limit(num_tokens):
-                    self._num_choices = min(num_tokens, len(self._vocabulary))
                 case Stop(crash):
                     if crash:
                         raise RuntimeError("killed on request")
@@ -261,7 +258,7 @@ class Worker:
         if not cache.can_cut or len(self._running) > MAX_GUESSING_JOBS or num_left < 1:
             return []
         guesses = cache.guess(room, job.pending, num_left)
-        return [token for token in guesses if token < self._num_choices]
+        return [token for token in guesses if token < job.num_choices]
 
     def _advance(self, context: Context, cache: DraftCache, part: "_Part") -> None:
         """All of the job's tokens are read: draft the next ones, or finish."""
@@ -269,14 +266,14 @@ class Worker:
         if job.num_tokens == 0:
             self._finish(job, cache)
             return
-        num_accepted, choice = 0, self._choose(context, part.row)
+        num_accepted, choice = 0, self._choose(context, part.row, job)
         job.emit(choice)
         for guess in part.guesses:
             if choice.token != guess or self._vocabulary.is_end(guess):
                 break
             room.tokens.append(guess)
             num_accepted += 1
-            choice = self._choose(context, part.row + num_accepted)
+            choice = self._choose(context, part.row + num_accepted, job)
             job.emit(choice)
         self.num_guessed += len(part.guesses)
         self.num_guesses_right += num_accepted
@@ -290,8 +287,8 @@ class Worker:
         else:  # the cache cannot forget a part of it: read it anew
             job.pending = [*job.tokens, *(token.token for token in job.drafted)]
 
-    def _choose(self, context: Context, row: int) -> DraftToken:
-        return self._chooser.choose(context.logits(row)[: self._num_choices])
+    def _choose(self, context: Context, row: int, job: Job) -> DraftToken:
+        return self._chooser.choose(context.logits(row)[: job.num_choices])
 
     def _make_room(self, cache: DraftCache) -> None:
         """KV cells ran out: empty an idle room; if there is none, end the largest job."""

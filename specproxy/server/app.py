@@ -1,7 +1,8 @@
 """The application: routes to handlers, and what lives as long as it does."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import structlog
@@ -10,13 +11,15 @@ from aiohttp import web
 from specproxy.core.tasks import spawn, stop
 from specproxy.draft.protocol import Drafter
 from specproxy.route import Route
-from specproxy.server.context import METRICS, ROUTE, SETTINGS
+from specproxy.route.router import Router
+from specproxy.server.context import KEYRING, METRICS, ROUTER, SETTINGS
 from specproxy.server.cors import add_headers
 from specproxy.server.generate import generate
 from specproxy.server.identity import name_answer
+from specproxy.server.keyring import Keyring
 from specproxy.server.metrics import Metrics
 from specproxy.server.middleware import errors, expectation, identified, keys, pages
-from specproxy.server.own import metrics, status
+from specproxy.server.own import health, metrics, models, status
 from specproxy.server.page.events import WATCHERS, Watchers, events
 from specproxy.server.page.files import FILES, page_file, to_page
 from specproxy.server.passthrough import forward
@@ -36,10 +39,14 @@ HURRY_S = 0.5
 """How long they may take once somebody is in a hurry."""
 
 
+Drafters = Drafter | Mapping[str, Drafter] | None
+"""One for all routes, or by the names of the routes that have one."""
+
+
 def create_app(
-    settings: Settings, drafter: Drafter | None, *, state_folder: Path | None = None
+    settings: Settings, drafters: Drafters, *, state_folder: Path | None = None
 ) -> web.Application:
-    """Build the proxy. The drafter is closed by whoever made it.
+    """Build the proxy. Drafters are closed by whoever made them.
 
     Args:
         state_folder: where what is learned is kept; None keeps nothing.
@@ -50,31 +57,28 @@ def create_app(
         middlewares=[pages, identified, errors, keys],
         client_max_size=settings.listen.max_body_bytes,
     )
-    client = TargetClient(settings.target)
-    route = Route(
-        settings.route,
-        client,
-        drafter,
-        settings.seeding,
-        fanout=settings.fanout,
-        state_folder=state_folder,
-    )
+    router = Router(_routes(settings, drafters, state_folder))
     app[SETTINGS] = settings
-    app[ROUTE] = route
-    app[METRICS] = Metrics([route])
-    watchers = app[WATCHERS] = Watchers(route)
+    app[ROUTER] = router
+    app[KEYRING] = Keyring(settings)
+    app[METRICS] = Metrics(router.routes)
+    watchers = app[WATCHERS] = Watchers(router.routes)
 
     async def drain(_app: web.Application) -> None:
         watchers.closing.set()
-        if route.num_running:
-            log.info("stopping", running=route.num_running, at_most_s=DRAIN_S)
-        asyncio.get_running_loop().call_later(DRAIN_S, client.stop)
+        num_running = sum(route.num_running for route in router.routes)
+        if num_running:
+            log.info("stopping", running=num_running, at_most_s=DRAIN_S)
+        for route in router.routes:
+            asyncio.get_running_loop().call_later(DRAIN_S, route.client.stop)
 
     async def life(_app: web.Application) -> AsyncIterator[None]:
-        async with client:
-            task = spawn(route.serve(), name=f"route {route.name}")
+        async with AsyncExitStack() as stack:
+            for route in router.routes:
+                await stack.enter_async_context(route.client)
+                task = spawn(route.serve(), name=f"route {route.name}")
+                stack.push_async_callback(stop, task)
             yield
-            await stop(task)
 
     app.cleanup_ctx.append(life)
     app.on_shutdown.append(drain)
@@ -83,6 +87,8 @@ def create_app(
     for method, path, handler in (
         ("GET", "/metrics", metrics),
         ("GET", "/specproxy/status", status),
+        *(("GET", path, health) for path in ("/health", "/v1/health")),
+        *(("GET", path, models) for path in ("/models", "/v1/models")),
         ("GET", "/specproxy", to_page),
         ("GET", "/specproxy/events", events),
         *(("GET", path, page_file) for path in FILES),
@@ -93,6 +99,23 @@ def create_app(
     return app
 
 
+def _routes(settings: Settings, drafters: Drafters, state_folder: Path | None) -> list[Route]:
+    """All routes of the settings, the default one first."""
+    return [
+        Route(
+            name,
+            TargetClient(route.target),
+            drafters.get(name) if isinstance(drafters, Mapping) else drafters,
+            route.seeding,
+            fanout=route.fanout,
+            aliases=route.aliases,
+            max_requests=route.max_requests,
+            state_folder=state_folder,
+        )
+        for name, route in settings.all_routes.items()
+    ]
+
+
 class Server:
     """The application on a socket. Use as an async context manager.
 
@@ -101,11 +124,11 @@ class Server:
     """
 
     def __init__(
-        self, settings: Settings, drafter: Drafter | None, *, state_folder: Path | None = None
+        self, settings: Settings, drafters: Drafters, *, state_folder: Path | None = None
     ) -> None:
         self._listen = settings.listen
         self._runner = web.AppRunner(
-            create_app(settings, drafter, state_folder=state_folder),
+            create_app(settings, drafters, state_folder=state_folder),
             handler_cancellation=True,
             access_log=None,
             shutdown_timeout=SHUTDOWN_S,
@@ -113,8 +136,13 @@ class Server:
         self.url = ""
 
     @property
+    def routes(self) -> tuple[Route, ...]:
+        return self._runner.app[ROUTER].routes
+
+    @property
     def route(self) -> Route:
-        return self._runner.app[ROUTE]
+        """The default one, or the only one."""
+        return self._runner.app[ROUTER].default
 
     async def __aenter__(self) -> "Server":
         await self._runner.setup()
@@ -141,8 +169,9 @@ class Server:
 
     def _hurry(self) -> None:
         """End what still runs: streams get an error event, and what nobody reads is cut."""
-        log.info("stopping at once", running=self.route.num_running)
-        self.route.client.stop()
+        log.info("stopping at once", running=sum(route.num_running for route in self.routes))
+        for route in self.routes:
+            route.client.stop()
         server = self._runner.server
         for connection in server.connections if server is not None else ():
             if connection.transport is not None:

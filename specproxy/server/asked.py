@@ -32,6 +32,12 @@ class Asked:
     def wants_probabilities(self) -> bool:
         return self.body is not None and wants_probabilities(self.body)
 
+    @property
+    def model(self) -> str | None:
+        """The model that it names."""
+        model = None if self.body is None else self.body.get("model")
+        return model if isinstance(model, str) else None
+
     def listener(self) -> Listener | None:
         """Hears whether the answer's stream ends as it should; None where nobody can tell."""
         if self.kind is None or self.body is None or chooses_fields(self.body):

@@ -47,13 +47,13 @@ async def fanned(
         plain = way.read(asked.kind, asked.body)
     if plain is None:
         return None
-    route = request.app[ROUTE]
+    route = request[ROUTE]
     outgoing = Outgoing(request, Mode.FANOUT)
     try:
         text, prompt = await way.prompt(plain, chat_of(plain.kind, plain.body))
     except TargetError:
         return None
-    async with route.fanned(way, plain, prompt) as session:
+    async with route.answers.fanned(way, plain, prompt) as session:
         if session is None:
             return None
         try:
@@ -150,7 +150,7 @@ async def _raced(job: Job, session: FannedSession, vocabulary: Vocabulary) -> As
 async def _send(
     request: web.Request, job: Job, way: FanoutWay, session: FannedSession, outgoing: Outgoing
 ) -> web.StreamResponse:
-    route, metrics = request.app[ROUTE], request.app[METRICS]
+    route, metrics = request[ROUTE], request.app[METRICS]
     mode = Mode.FANOUT.value
     outcome = "cancelled"
     try:

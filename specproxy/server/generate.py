@@ -31,6 +31,7 @@ from specproxy.server.outgoing import (
     outgoing_of,
 )
 from specproxy.server.passthrough import passthrough
+from specproxy.server.routing import choose_route
 from specproxy.server.verified import verified
 from specproxy.session import Session
 from specproxy.target.assemble import (
@@ -45,16 +46,23 @@ log = structlog.get_logger(__name__)
 
 async def generate(request: web.Request) -> web.StreamResponse:
     """Handle a generation route: speculate where that is possible, else pass through."""
-    route = request.app[ROUTE]
     raw = await request.read()
     asked = read_asked(request, raw)
-    if route.verifies:
-        return await verified(request, raw, asked)
+    route = choose_route(request, asked.model)
+    with route.gate.entered():
+        if route.answers.verifies:
+            return await verified(request, raw, asked)
+        return await _generated(request, raw, asked)
+
+
+async def _generated(request: web.Request, raw: bytes, asked: Asked) -> web.StreamResponse:
+    """The answer of a llama-server: seeded, in rounds, or its alone."""
+    route = request[ROUTE]
     with route.load.answer() as measured:
         if not measured.speculates:
             return await _unspeculated(request, raw, asked, measured)
-        if route.fans is not None:
-            response = await fanned(request, asked, route.fans, measured)
+        if route.answers.fans is not None:
+            response = await fanned(request, asked, route.answers.fans, measured)
         else:
             response = await _seeded(request, raw, asked, measured)
         if response is None:
@@ -66,18 +74,18 @@ async def _seeded(
     request: web.Request, raw: bytes, asked: Asked, measured: Measured
 ) -> web.StreamResponse | None:
     """Relay the answer and seed beside it; None: leave it to the target, nothing is there yet."""
-    route = request.app[ROUTE]
+    route = request[ROUTE]
     admission = None
     if asked.kind is not None and asked.body is not None:
         admission = admit(asked.kind, asked.body)
-    if admission is None or not route.speculates:
+    if admission is None or not route.answers.speculates:
         return None
     outgoing = Outgoing(request, Mode.SEEDING)
     answer = _Answer(request, raw, admission, outgoing)
     async with AsyncExitStack() as stack:
         async with outgoing.waiting(streamed=admission.streamed):
-            slot = await stack.enter_async_context(route.lease(admission.transcript))
-            session = await stack.enter_async_context(route.session(admission))
+            slot = await stack.enter_async_context(route.answers.lease(admission.transcript))
+            session = await stack.enter_async_context(route.answers.session(admission))
         if slot is not None and session is not None:
             try:
                 if admission.streamed:
@@ -98,7 +106,7 @@ async def _unspeculated(
     Where slots are leased it gets one, too: the target might take the seed slot, or one that
     another conversation comes back to.
     """
-    route = request.app[ROUTE]
+    route = request[ROUTE]
     outgoing = outgoing_of(request) or Outgoing(request, Mode.PASSTHROUGH)
     transcript = None
     if asked.kind is not None and asked.body is not None and takes_slot(asked.kind):
@@ -109,7 +117,7 @@ async def _unspeculated(
         async with AsyncExitStack() as stack:
             if transcript is not None:
                 async with outgoing.waiting(streamed=asked.streamed):
-                    slot = await stack.enter_async_context(route.lease(transcript))
+                    slot = await stack.enter_async_context(route.answers.lease(transcript))
                 raw = raw if slot is None else with_slot(raw, slot)
             response = await passthrough(request, raw, asked, outgoing=outgoing, listener=listener)
         outcome = outcome_of(response)
@@ -134,7 +142,7 @@ class _Answer:
         self._raw = raw
         self._admission = admission
         self._outgoing = outgoing
-        self._client = request.app[ROUTE].client
+        self._client = request[ROUTE].client
         self._listener: Listener | None = None
         self._outcome = "cancelled"
 
@@ -203,7 +211,7 @@ class _Answer:
         self._outcome = "finished" if status == 200 else "refused"
         headers.popall("Cache-Control", None)
         headers["Content-Type"] = "application/json; charset=utf-8"
-        headers[ROUTE_HEADER] = self._request.app[ROUTE].name
+        headers[ROUTE_HEADER] = self._request[ROUTE].name
         headers[MODE_HEADER] = Mode.SEEDING.value
         text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         return web.Response(
@@ -212,7 +220,7 @@ class _Answer:
 
     def account(self, session: Session, measured: Measured) -> None:
         """Count and log how the answer went."""
-        route, metrics = self._request.app[ROUTE], self._request.app[METRICS]
+        route, metrics = self._request[ROUTE], self._request.app[METRICS]
         listener = self._listener
         counts = session.counts
         if listener is not None and listener.finished:

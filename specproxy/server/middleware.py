@@ -1,6 +1,5 @@
 """Who may come in, and what becomes of errors on the way out."""
 
-import hmac
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -8,7 +7,7 @@ from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.http_exceptions import ContentEncodingError
 
 from specproxy.errors import ClientGone, RequestError, SpecproxyError
-from specproxy.server.context import SETTINGS
+from specproxy.server.context import ACCESS, KEYRING, SETTINGS
 from specproxy.server.cors import preflight
 from specproxy.server.identity import ID_HEADER, REQUEST_ID, read_id
 from specproxy.server.outgoing import Outgoing, outgoing_of
@@ -17,6 +16,8 @@ from specproxy.server.replies import error_reply, reply_to
 
 log = structlog.get_logger(__name__)
 
+OWNERS_PATHS = frozenset({"/metrics", "/specproxy/status", "/specproxy/events"})
+"""Of all routes, so not for the key of one."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -100,17 +101,19 @@ async def expectation(request: web.Request) -> web.StreamResponse | None:
 
 @web.middleware
 async def keys(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Where a client key is configured, only its owner comes in."""
-    wanted = request.app[SETTINGS].listen.api_key
-    if wanted is not None and not _is_open(request):
-        right = wanted.get_secret_value().encode()
-        if not any(hmac.compare_digest(given, right) for given in _given_keys(request)):
-            return error_reply(
-                401,
-                "The API key is missing or wrong: send specproxy's listen.api_key as"
-                " `Authorization: Bearer KEY`.",
-                kind="authentication_error",
-            )
+    """Where client keys are configured, only their owners come in, each to what the key opens."""
+    keyring = request.app[KEYRING]
+    access = keyring.access(_given_keys(request))
+    if access is None and not _is_open(request):
+        return error_reply(
+            401,
+            "The API key is missing or wrong: send specproxy's listen.api_key as"
+            " `Authorization: Bearer KEY`.",
+            kind="authentication_error",
+        )
+    request[ACCESS] = access or keyring.without_key
+    if access is not None and not access.owner and request.path in OWNERS_PATHS:
+        return error_reply(403, "This needs specproxy's listen.api_key.", kind="permission_error")
     return await handler(request)
 
 

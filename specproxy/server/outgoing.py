@@ -8,13 +8,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import structlog
 from aiohttp import hdrs, web
 
 from specproxy.core.tasks import spawn, stop
-from specproxy.errors import ClientGone, SpecproxyError
+from specproxy.errors import ClientGone, SpecproxyError, TargetBroken
 from specproxy.route import Mode
 from specproxy.server.context import ROUTE, SETTINGS
 from specproxy.server.headers import EVENT_STREAM, for_client
@@ -53,7 +54,7 @@ class Outgoing:
         listen = request.app[SETTINGS].listen
         self.response: web.StreamResponse | None = None
         self._request = request
-        self._client = request.app[ROUTE].client
+        self._client = request[ROUTE].client
         self._mode = mode
         self._write_s = listen.write_s
         self._ping_s = listen.ping_s
@@ -90,6 +91,8 @@ class Outgoing:
         streamed = is_stream(upstream)
         if self.response is not None and not streamed:
             return await self._refuse(upstream)  # pings have begun a stream: no status any more
+        if self._is_foreign(upstream):
+            return await self._reword(upstream)
         if upstream.status in (401, 403):
             return await self.deliver(upstream, await self._read(upstream))
         await self._start(upstream)
@@ -161,7 +164,7 @@ class Outgoing:
         )
 
     async def _prepare(self, response: web.StreamResponse) -> None:
-        response.headers[ROUTE_HEADER] = self._request.app[ROUTE].name
+        response.headers[ROUTE_HEADER] = self._request[ROUTE].name
         response.headers[MODE_HEADER] = self._mode.value
         self.response = response
         try:
@@ -219,12 +222,36 @@ class Outgoing:
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict) or "error" not in said:
-            message = f"The target {self._client.name} answered with {upstream.status}."
-            said = error_body(message, kind="upstream_error", code=upstream.status)
+            said = self._said_of(upstream)
         await self._fail_with(said)
         self.abort()
         assert self.response is not None
         return self.response
+
+    def _is_foreign(self, upstream: aiohttp.ClientResponse) -> bool:
+        """A refusal in no JSON: not llama-server's, but of something before it."""
+        is_call = self._request.method == hdrs.METH_POST  # pages are asked for with GET
+        return is_call and upstream.status >= 400 and not _is_json(upstream)
+
+    async def _reword(self, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+        """Such a refusal as clients can read it, with its status."""
+        body = json.dumps(self._said_of(upstream)).encode()
+        headers = for_client(upstream.headers)
+        headers.popall(hdrs.CONTENT_ENCODING, None)
+        headers[hdrs.CONTENT_TYPE] = "application/json; charset=utf-8"
+        headers[hdrs.CONTENT_LENGTH] = str(len(body))
+        await self._prepare(web.StreamResponse(status=upstream.status, headers=headers))
+        await self._write(body)
+        return await self._end()
+
+    def _said_of(self, upstream: aiohttp.ClientResponse) -> dict[str, Any]:
+        """An error in the envelope for a refusal that is in none."""
+        error = TargetBroken(
+            f"{self._client.name} answered with {upstream.status} and no JSON.",
+            remedy="Something before llama-server, or no llama-server, may have answered: "
+            "look at target.url and at its log.",
+        )
+        return error_body(str(error), kind="upstream_error", code=upstream.status)
 
     async def _read(self, upstream: aiohttp.ClientResponse) -> bytes:
         """The body of a refusal: the target's key, should it be in there, struck out."""
@@ -240,6 +267,10 @@ class Outgoing:
 def is_stream(upstream: aiohttp.ClientResponse) -> bool:
     """Whether the target answers with a stream of events."""
     return upstream.status == 200 and upstream.content_type == "text/event-stream"
+
+
+def _is_json(upstream: aiohttp.ClientResponse) -> bool:
+    return upstream.content_type == "application/json" or upstream.content_type.endswith("+json")
 
 
 def outcome_of(response: web.StreamResponse) -> str:

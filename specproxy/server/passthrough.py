@@ -6,13 +6,14 @@ from contextlib import AsyncExitStack
 from aiohttp import hdrs, web
 
 from specproxy.route import Mode
-from specproxy.server.asked import Asked
-from specproxy.server.context import ROUTE, shares_key
+from specproxy.server.asked import Asked, read_asked
+from specproxy.server.context import ROUTE, ROUTER, shares_key
 from specproxy.server.headers import for_target
 from specproxy.server.identity import REQUEST_ID
 from specproxy.server.listener import Listener
 from specproxy.server.outgoing import Outgoing, is_stream
 from specproxy.server.probabilities import checked_body
+from specproxy.server.routing import choose_route
 
 SMALL_BYTES = 1 << 20
 """Bodies up to this size are read first: they can be sent again on a fresh connection."""
@@ -20,8 +21,15 @@ NOTHING_ASKED = Asked(None, None)
 
 
 async def forward(request: web.Request) -> web.StreamResponse:
-    """Handle a route that the proxy knows nothing of."""
-    return await passthrough(request)
+    """Handle a path that the proxy knows nothing of. Where there are several routes, its body may
+    name one, but not from within a form."""
+    raw, model = None, None
+    is_form = request.content_type.startswith("multipart/")
+    if len(request.app[ROUTER]) > 1 and request.can_read_body and not is_form:
+        raw = await request.read()
+        model = read_asked(request, raw).model
+    choose_route(request, model)
+    return await passthrough(request, raw)
 
 
 async def passthrough(
@@ -42,7 +50,7 @@ async def passthrough(
         listener: hears the answer where it is a stream; None: one is made for `asked`.
         more: headers for the target beside the client's.
     """
-    route = request.app[ROUTE]
+    route = request[ROUTE]
     outgoing = outgoing or Outgoing(request, Mode.PASSTHROUGH)
     headers = for_target(
         request.headers, credentials=shares_key(request), request_id=request[REQUEST_ID]

@@ -6,7 +6,13 @@ from typing import Any
 
 from aiohttp import web
 
-from specproxy.errors import RequestError, SpecproxyError, TargetUnreachable
+from specproxy.errors import (
+    RequestError,
+    SpecproxyError,
+    TargetUnreachable,
+    TooManyRequests,
+    UnknownModel,
+)
 from specproxy.target.deltas import Kind
 
 SPEAKER = "specproxy"
@@ -34,6 +40,10 @@ def reply_to(error: SpecproxyError) -> web.Response:
     """The answer to a request that the target did not answer."""
     if isinstance(error, TargetUnreachable):
         return error_reply(503, str(error), kind="unavailable_error", headers={"Retry-After": "5"})
+    if isinstance(error, UnknownModel):
+        return error_reply(404, str(error), kind="not_found_error")
+    if isinstance(error, TooManyRequests):
+        return error_reply(429, str(error), kind="rate_limit_error", headers={"Retry-After": "1"})
     if isinstance(error, RequestError):
         return error_reply(400, str(error), kind="invalid_request_error")
     return error_reply(502, str(error), kind="upstream_error")

@@ -101,9 +101,9 @@ def _alone(alone: Alone) -> dict[str, Any]:
 
 def _policy(route: Route) -> dict[str, Any]:
     """What the next pass would wait for, and the figures behind it."""
-    acceptance = route.acceptance.average
-    token_s = route.draft_pace.token_s or route.observed.draft_token_s.mean
-    pass_s = route.pass_pace.pass_s or route.observed.pass_time_s.mean
+    acceptance = route.learned.acceptance.average
+    token_s = route.learned.draft_pace.token_s or route.observed.draft_token_s.mean
+    pass_s = route.learned.pass_pace.pass_s or route.observed.pass_time_s.mean
     awaited = None
     if route.mode is Mode.COORDINATOR:
         awaited = nodes_to_await(token_s, pass_s, acceptance, WINDOW.sure_tokens)

@@ -17,10 +17,10 @@ from specproxy.server.passthrough import passthrough
 
 async def verified(request: web.Request, raw: bytes, asked: Asked) -> web.StreamResponse:
     """Relay one exchange with a coordinator, drafting for it meanwhile."""
-    route, metrics = request.app[ROUTE], request.app[METRICS]
+    route, metrics = request[ROUTE], request.app[METRICS]
     mode = Mode.COORDINATOR
     outcome = "cancelled"
-    async with route.verified(asked.kind or "other") as found:
+    async with route.answers.verified(asked.kind or "other") as found:
         if found is None:  # it went away this very moment
             return await passthrough(request, raw, asked)
         session, header = found

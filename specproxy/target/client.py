@@ -40,6 +40,11 @@ class TargetClient:
         """Host and port, without credentials, for logs and messages."""
         return f"{self._url.host}:{self._url.port}"
 
+    @property
+    def has_key(self) -> bool:
+        """Whether the target is sent a key of ours."""
+        return self._settings.api_key is not None
+
     def without_key(self, text: bytes) -> bytes:
         """`text` with the target's key, which clients must not see, struck out."""
         if self._settings.api_key is None:

@@ -106,7 +106,7 @@ class ScriptedDrafter:
     Attributes:
         calls: (tokens, num_tokens) of every `draft` call.
         num_open: sequences opened and not closed.
-        num_tokens_allowed: what `limit_vocabulary` was told; not enforced.
+        limits: the limit of each sequence opened, None for none; not enforced.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ScriptedDrafter:
         self.fail_after_calls = fail_after_calls
         self.calls: list[tuple[list[int], int]] = []
         self.num_open = 0
-        self.num_tokens_allowed = len(self.language.vocabulary)
+        self.limits: list[int | None] = []
         self._dead = False
 
     @property
@@ -138,11 +138,9 @@ class ScriptedDrafter:
         """The model is gone: every call, running ones too, raises DraftUnavailable."""
         self._dead = True
 
-    def limit_vocabulary(self, num_tokens: int) -> None:
-        self.num_tokens_allowed = num_tokens
-
-    def open(self) -> "ScriptedSequence":
+    def open(self, num_tokens: int | None = None) -> "ScriptedSequence":
         self.check()
+        self.limits.append(num_tokens)
         self.num_open += 1
         return ScriptedSequence(self)
 

@@ -11,6 +11,7 @@ import pytest
 from specproxy.core.drafted import DraftToken
 from specproxy.core.tasks import spawn
 from specproxy.draft.engine import LlamaDrafter, LlamaSequence
+from specproxy.draft.limited import LimitedDrafter
 from specproxy.draft.protocol import Drafter, DraftSequence
 from specproxy.llama.vocabulary import ModelVocabulary
 
@@ -163,14 +164,18 @@ async def test_tokens_are_told_as_they_come(
 async def test_ids_that_the_target_lacks_are_never_drafted(
     draft_model_path: Path, vocabulary: ModelVocabulary, prompts: Prompts
 ) -> None:
-    drafter = LlamaDrafter(draft_model_path, num_sequences=1, context_tokens=256)
-    drafter.limit_vocabulary(300)
-    found = await drafter.open().draft(vocabulary.tokenize(prompts[0]), 5)
+    drafter = LlamaDrafter(draft_model_path, num_sequences=2, context_tokens=512)
+    limited = LimitedDrafter(drafter, 300)
+    prompt = vocabulary.tokenize(prompts[0])
+    found, free = await asyncio.gather(
+        limited.open().draft(prompt, 5), drafter.open().draft(prompt, 5)
+    )
     ids = [i for token in found for i in (token.token, *(i for i, _ in token.alternatives))]
     assert ids
     assert max(ids) < 300
+    assert max(token.token for token in free) >= 300  # whoever shares the model is not limited
     with pytest.raises(ValueError):
-        drafter.limit_vocabulary(0)
+        LimitedDrafter(drafter, 0).open()
     await drafter.aclose()
 
 

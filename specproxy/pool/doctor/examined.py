@@ -163,7 +163,7 @@ async def _proxy(pool: PoolFile) -> dict[str, Any] | None:
     async with Asker(f"http://{host}:{pool.proxy.port}") as asker:
         try:
             status = await asker.json("/specproxy/status")
-            (route,) = status["routes"]
+            route = status["routes"][0]
             return dict(route)
-        except (PoolError, KeyError, TypeError, ValueError):
+        except (PoolError, LookupError, TypeError, ValueError):
             return None

@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import json
 import time
+from collections.abc import Sequence
 
 from aiohttp import web
 
@@ -26,10 +27,10 @@ MAX_WATCHERS = 16
 class Watchers:
     """Who watches, and what was sent last. One per application."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, routes: Sequence[Route]) -> None:
         self.num_watchers = 0
         self.closing = asyncio.Event()
-        self._route = route
+        self._routes = routes
         self._made_s = 0.0
         self._made: dict[bool, bytes] = {}
 
@@ -40,14 +41,13 @@ class Watchers:
             self._made_s = now_s
             self._made.clear()
         if texts not in self._made:
-            self._made[texts] = _event(
-                "present", {"routes": [present(self._route, texts=texts)], "texts": texts}
-            )
+            routes = [present(route, texts=texts) for route in self._routes]
+            self._made[texts] = _event("present", {"routes": routes, "texts": texts})
         return self._made[texts]
 
     def history(self) -> bytes:
         """The event of the past."""
-        return _event("history", {"routes": [history(self._route)]})
+        return _event("history", {"routes": [*map(history, self._routes)]})
 
 
 WATCHERS = web.AppKey("watchers", Watchers)

@@ -259,17 +259,24 @@ function showRoutes(routes) {
   const place = at("routes");
   place.hidden = routes.length < 2;
   if (place.hidden) return;
-  place.replaceChildren(...routes.map((route) => {
-    const button = made("button", "", route.name);
-    button.type = "button";
-    if (route === chosen(routes)) button.setAttribute("aria-current", "true");
-    button.addEventListener("click", () => {
-      state.route = route.name;
-      show();
-      showPast();
-    });
-    return button;
-  }));
+  const names = routes.map((route) => route.name);
+  const shown = [...place.children].map((button) => button.textContent);
+  if (names.join() !== shown.join()) place.replaceChildren(...names.map(routeButton));
+  for (const button of place.children) {
+    if (button.textContent === chosen(routes).name) button.setAttribute("aria-current", "true");
+    else button.removeAttribute("aria-current");
+  }
+}
+
+function routeButton(name) {
+  const button = made("button", "", name);
+  button.type = "button";
+  button.addEventListener("click", () => {
+    state.route = name;
+    show();
+    showPast();
+  });
+  return button;
 }
 
 function show() {

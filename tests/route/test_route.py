@@ -41,14 +41,14 @@ async def served(
 
 async def test_it_starts_knowing_nothing() -> None:
     async with ScriptedTarget() as target, served(target, ScriptedDrafter()) as route:
-        assert (route.mode, route.speculates) == (Mode.STARTING, False)
-        async with route.lease("x") as slot:
+        assert (route.mode, route.answers.speculates) == (Mode.STARTING, False)
+        async with route.answers.lease("x") as slot:
             assert slot is None
         assert NATIVE is not None
-        async with route.session(NATIVE) as session:
+        async with route.answers.session(NATIVE) as session:
             assert session is None
         await until(route.ready.is_set)
-        assert (route.mode, route.speculates) == (Mode.SEEDING, True)
+        assert (route.mode, route.answers.speculates) == (Mode.SEEDING, True)
         assert "n_match 4" in route.reason
 
 
@@ -57,7 +57,7 @@ async def test_a_foreign_vocabulary_names_both_models_and_the_difference() -> No
     async with ScriptedTarget(model="mine") as target, served(target, odd) as route:
         await until(route.ready.is_set)
         assert route.mode is Mode.PASSTHROUGH
-        assert not route.speculates
+        assert not route.answers.speculates
         for part in ("odd", "mine", "token", "family"):
             assert part in route.reason
 
@@ -67,7 +67,10 @@ async def test_a_smaller_vocabulary_limits_the_draft() -> None:
     async with ScriptedTarget() as target, served(target, drafter) as route:
         await until(route.ready.is_set)
         assert route.mode is Mode.SEEDING
-        assert drafter.num_tokens_allowed == len(target.language.vocabulary)
+        assert NATIVE is not None
+        async with route.answers.session(NATIVE):
+            await until(lambda: drafter.limits)
+        assert set(drafter.limits) == {len(target.language.vocabulary)}
 
 
 async def test_restarts_are_seen() -> None:
@@ -76,7 +79,7 @@ async def test_restarts_are_seen() -> None:
         await target.down()
         await until(lambda: route.mode is Mode.STARTING)
         assert not route.ready.is_set()
-        assert not route.speculates
+        assert not route.answers.speculates
         await target.up()
         await until(route.ready.is_set)
         # as fast as nobody could look in between
@@ -118,18 +121,18 @@ async def test_warming_runs_every_length_while_nobody_is_served() -> None:
 async def test_leases_are_of_all_slots_but_the_last() -> None:
     async with ScriptedTarget(num_slots=3) as target, served(target, ScriptedDrafter()) as route:
         await until(route.ready.is_set)
-        async with route.lease("a") as one, route.lease("b") as other:
+        async with route.answers.lease("a") as one, route.answers.lease("b") as other:
             assert {one, other} == {0, 1}
             waiting = spawn(hold(route), name="third")
             await until(lambda: route.num_waiting == 1)
             await stop(waiting)
             assert route.num_waiting == 0
-        async with route.lease("a") as again:
+        async with route.answers.lease("a") as again:
             assert again == one
 
 
 async def hold(route: Route) -> None:
-    async with route.lease("c"):
+    async with route.answers.lease("c"):
         await asyncio.Event().wait()
 
 
@@ -142,13 +145,13 @@ async def test_a_session_is_counted_while_it_lasts() -> None:
         assert (route.num_running, drafter.num_open) == (0, 0)
         assert route.counts.num_seeded > 0
         drafter.kill()
-        assert not route.speculates
+        assert not route.answers.speculates
 
 
 async def leave(route: Route) -> None:
     """An answer that ends by an error, once it has been seeded for."""
     assert NATIVE is not None
-    async with route.session(NATIVE) as session:
+    async with route.answers.session(NATIVE) as session:
         assert session is not None
         assert route.num_running == 1
         await until(lambda: session.counts.num_seeded)

@@ -1,0 +1,138 @@
+"""The choice of a way: what one life of a target allows, found by asking it.
+
+The first of these that it takes: our drafts as they are (a coordinator), seeds for its n-gram pool,
+prompts side by side in spare slots; else its answers pass through.
+"""
+
+import random
+import time
+from dataclasses import dataclass
+
+from specproxy.draft.family import check_family
+from specproxy.draft.limited import LimitedDrafter
+from specproxy.draft.protocol import Drafter
+from specproxy.errors import DraftError
+from specproxy.route.learned import Learned
+from specproxy.route.mode import Mode
+from specproxy.settings import FanoutSettings, SeedingSettings
+from specproxy.target.client import TargetClient
+from specproxy.target.facts import TargetFacts
+from specproxy.target.tokens import TargetTokens
+from specproxy.ways.coordinator import CoordinatorWay
+from specproxy.ways.fanout import FanoutWay
+from specproxy.ways.seeding import NO_POOL, NO_SEED_SLOT, SeedingWay, find_n_match
+
+Way = SeedingWay | FanoutWay | CoordinatorWay
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a route does from now on, and why.
+
+    Attributes:
+        way: to be run; None leaves every answer to the target alone.
+    """
+
+    mode: Mode
+    reason: str
+    way: Way | None = None
+
+
+class Chooser:
+    """Chooses for one route, anew for each life of its target."""
+
+    def __init__(
+        self,
+        client: TargetClient,
+        drafter: Drafter | None,
+        seeding: SeedingSettings,
+        fanout: FanoutSettings,
+        learned: Learned,
+        rng: random.Random,
+    ) -> None:
+        self._client = client
+        self._drafter = drafter
+        self._seeding = seeding
+        self._fanout = fanout
+        self._learned = learned
+        self._rng = rng
+
+    async def choose(self, facts: TargetFacts) -> Choice:
+        """Find out what this life of the target allows.
+
+        Raises:
+            TargetError: it did not answer.
+        """
+        if self._drafter is None:
+            return Choice(Mode.PASSTHROUGH, "no draft model is loaded")
+        is_off = self._seeding.mode == "off" and self._fanout.mode == "off"
+        if is_off and not facts.takes_drafts:
+            return Choice(Mode.PASSTHROUGH, "seeding.mode is off, and fanout.mode")
+        if facts.num_slots < 2 and not facts.takes_drafts:
+            return Choice(Mode.PASSTHROUGH, NO_SEED_SLOT)
+        try:
+            drafter = await self._checked(self._drafter, facts)
+        except DraftError as error:
+            return Choice(Mode.PASSTHROUGH, str(error))
+        self._learned.state.recall(drafter.vocabulary.name, facts.model, time.monotonic())
+        if facts.takes_drafts:
+            return self._coordinator(drafter)
+        n_match, no_pool = None, "seeding.mode is off"
+        if self._seeding.mode != "off":
+            n_match = await find_n_match(self._client, facts, self._seeding, self._rng)
+            no_pool = NO_POOL
+        if n_match is None:
+            return await self._fan_out(drafter, facts, no_pool)
+        return self._seed(drafter, facts, n_match)
+
+    async def _checked(self, drafter: Drafter, facts: TargetFacts) -> LimitedDrafter:
+        """The drafter, for the ids that both have.
+
+        Raises:
+            DraftError: it is no draft for this target.
+        """
+        vocabulary, tokens = drafter.vocabulary, TargetTokens(self._client)
+        num_shared = await check_family(
+            vocabulary, tokens, draft_name=vocabulary.name, target_name=facts.model
+        )
+        return LimitedDrafter(drafter, num_shared)
+
+    def _coordinator(self, drafter: Drafter) -> Choice:
+        way = CoordinatorWay(
+            self._client,
+            drafter,
+            acceptance=self._learned.acceptance,
+            draft_pace=self._learned.draft_pace,
+            pass_pace=self._learned.pass_pace,
+        )
+        return Choice(Mode.STARTING, "the draft channel is not open yet", way)
+
+    def _seed(self, drafter: Drafter, facts: TargetFacts, n_match: int) -> Choice:
+        way = SeedingWay(
+            self._client,
+            drafter,
+            self._seeding,
+            facts,
+            n_match=n_match,
+            acceptance=self._learned.acceptance,
+            observed=self._learned.observed,
+            rng=self._rng,
+        )
+        return Choice(Mode.SEEDING, f"the target takes seeds, n_match {n_match}", way)
+
+    async def _fan_out(self, drafter: Drafter, facts: TargetFacts, no_pool: str) -> Choice:
+        """For a target that takes no seeds, if it allows it."""
+        if self._fanout.mode == "off":
+            return Choice(Mode.PASSTHROUGH, no_pool)
+        way = await FanoutWay.found(
+            self._client,
+            drafter,
+            self._fanout,
+            facts,
+            acceptance=self._learned.acceptance,
+            draft_pace=self._learned.draft_pace,
+            rng=self._rng,
+        )
+        if isinstance(way, str):
+            return Choice(Mode.PASSTHROUGH, f"{no_pool}; {way}")
+        return Choice(Mode.FANOUT, f"{facts.num_slots} slots take prompts side by side", way)

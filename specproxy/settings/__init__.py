@@ -1,0 +1,44 @@
+"""Settings: `load` reads them, strict and frozen; `Settings` holds them, by sections."""
+
+from specproxy.settings.loading import OTHERS, load
+from specproxy.settings.routes import ANY, RouteSettings
+from specproxy.settings.sections import (
+    ApiKey,
+    CacheType,
+    CoordinatorSettings,
+    DraftSettings,
+    FanoutSettings,
+    ListenSettings,
+    LogSettings,
+    Origin,
+    PageSettings,
+    Section,
+    SeedingSettings,
+    StateSettings,
+    TargetSettings,
+    Worker,
+)
+from specproxy.settings.settings import PREFIX, Settings
+
+__all__ = [
+    "ANY",
+    "OTHERS",
+    "PREFIX",
+    "ApiKey",
+    "CacheType",
+    "CoordinatorSettings",
+    "DraftSettings",
+    "FanoutSettings",
+    "ListenSettings",
+    "LogSettings",
+    "Origin",
+    "PageSettings",
+    "RouteSettings",
+    "Section",
+    "SeedingSettings",
+    "Settings",
+    "StateSettings",
+    "TargetSettings",
+    "Worker",
+    "load",
+]
