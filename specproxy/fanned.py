@@ -16,7 +16,7 @@ import structlog
 from specproxy.coordinator.generation import Emitted, Finish, Step
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.drafts import GrownNode
-from specproxy.core.fanout import HeldPrefixes, RoundCost, choose_block, kept
+from specproxy.core.fanout import AMORTISED_ROUNDS, HeldPrefixes, RoundCost, choose_block, kept
 from specproxy.core.horizon import DraftPace
 from specproxy.core.observed import ObservedAnswer
 from specproxy.core.stats import DraftCounts
@@ -218,7 +218,10 @@ class FannedSession:
         return max(0, min(self._most_drafted(num_context), self._num_left - 1, num_slots - 1))
 
     def _round_s(self, num_drafted: int) -> float | None:
-        return self._cost.seconds(self._held.rows(len(self._tree.tokens), num_drafted))
+        num_context, held, cost = len(self._tree.tokens), self._held, self._cost
+        seconds = cost.seconds(held.rows(num_context, num_drafted))
+        surcharge_s = cost.surcharge_s(held.evaluated(num_context, num_drafted))
+        return None if seconds is None else seconds + surcharge_s / AMORTISED_ROUNDS
 
     async def _plain(self, context: list[int]) -> Step:
         """Without a draft: several tokens one after the other."""

@@ -9,19 +9,28 @@ is missing is the same.
 
 import statistics
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 
 _NUM_REMEMBERED = 24
-AMORTISED_ROUNDS = 8
+_SLOW = 1.5
+"""A round that took so many times what its rows cost met a new shape."""
+AMORTISED_ROUNDS = 16
 """What filling a slot costs counts as spread over so many rounds: it serves all that follow."""
 
 
 class RoundCost:
     """Time of a round by the rows it evaluates: learned, by the median of all slopes (Theil-Sen),
-    so that a first pass of a new shape, which is slow, is passed over."""
+    so that a first pass of a new shape, which is slow, is passed over.
+
+    Attributes:
+        shape_s: what a number of rows costs besides where the target has not run it before; 0
+            until that was seen to matter.
+    """
 
     def __init__(self) -> None:
+        self.shape_s = 0.0
+        self._known: set[int] = set()
         self._seen: deque[tuple[int, float]] = deque(maxlen=_NUM_REMEMBERED)
         self._base_s: float | None = None
         self._row_s = 0.0
@@ -51,8 +60,21 @@ class RoundCost:
         """What a round of `num_rows` takes; None before the first one was seen."""
         return None if self._base_s is None else self._base_s + self._row_s * num_rows
 
+    def warmed(self, lengths: Iterable[int]) -> None:
+        """The target has run passes of these numbers of rows."""
+        self._known.update(lengths)
+
+    def surcharge_s(self, num_rows: int) -> float:
+        """What a round of `num_rows` costs besides, if that is new to the target."""
+        return 0.0 if num_rows in self._known else self.shape_s
+
     def took(self, num_rows: int, duration_s: float) -> None:
         """A round of `num_rows` took `duration_s`."""
+        expected_s = self.seconds(num_rows)
+        if expected_s and num_rows not in self._known and len(self._seen) > 2:
+            is_slow = duration_s > _SLOW * expected_s
+            self.shape_s = duration_s - expected_s if is_slow else self.shape_s / 2
+        self._known.add(num_rows)
         self._seen.append((num_rows, duration_s))
         slopes = [
             (later[1] - earlier[1]) / (later[0] - earlier[0])
@@ -91,6 +113,13 @@ class HeldPrefixes:
         missing = sum(num_context - min(length, num_context - 1) for length in used)
         filling = cold * num_context / AMORTISED_ROUNDS
         return missing + filling + num_drafted * (num_drafted + 1) // 2
+
+    def evaluated(self, num_context: int, num_drafted: int) -> int:
+        """Rows that such a round evaluates, those that fill a slot for the first time included."""
+        used = self._lengths[: num_drafted + 1]
+        missing = sum(num_context - min(length, num_context - 1) for length in used)
+        cold = num_drafted + 1 - len(used)
+        return missing + cold * num_context + num_drafted * (num_drafted + 1) // 2
 
     def placed(self, num_context: int, num_drafted: int, num_accepted: int) -> None:
         """Such a round was run, and so many of its drafted tokens were right."""

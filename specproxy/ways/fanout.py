@@ -144,11 +144,13 @@ class FanoutWay:
             self._client, seed_slot=facts.seed_slot, num_vocab=facts.num_vocab, rng=self._rng
         )
         try:
-            longest = (settings.block_tokens + 1) ** 2
+            # the rows of a full round, and as many to fill a slot
+            longest = 2 * (settings.block_tokens + 1) ** 2
             if settings.warm == "always" or (
                 settings.warm == "auto" and await warmer.pays(longest)
             ):
                 await warmer.warm(range(2, longest), idle)
+                self._cost.warmed(range(longest))
             log.info("warmed", target=self._client.name, num_lengths=warmer.num_warmed)
         except TargetError as error:
             log.warning("warming stopped", target=self._client.name, reason=str(error))

@@ -14,6 +14,20 @@ def test_the_cost_is_found_among_slow_first_passes() -> None:
     assert cost.seconds(50) == pytest.approx(0.45, rel=0.05)
 
 
+def test_a_number_of_rows_that_is_new_to_the_target_costs_more() -> None:
+    cost = RoundCost()
+    cost.warmed(range(40))
+    for rows in (4, 9, 16, 25):
+        cost.took(rows, 0.2 + 0.005 * rows)
+    assert cost.surcharge_s(50) == 0.0  # not seen to matter
+    cost.took(50, 1.2)
+    assert cost.surcharge_s(60) == pytest.approx(0.75, rel=0.05)
+    assert cost.surcharge_s(50) == cost.surcharge_s(39) == 0.0
+    for rows in range(60, 70):
+        cost.took(rows, 0.2 + 0.005 * rows)
+    assert cost.surcharge_s(90) < 0.01
+
+
 def test_equal_rounds_are_all_base() -> None:
     cost = RoundCost()
     cost.took(4, 0.2)
@@ -35,6 +49,7 @@ def test_rows_after_a_round_do_not_hang_on_the_slots_chosen() -> None:
 def test_filling_a_slot_counts_for_the_rounds_that_it_serves() -> None:
     held = HeldPrefixes(8)
     held.placed(100, 0, 0)
+    assert held.evaluated(101, 1) == 1 + 101 + 1
     assert held.rows(101, 1) == 1 + 101 / AMORTISED_ROUNDS + 1
     assert held.num_warm == 1
 
