@@ -14,7 +14,9 @@ from specproxy.core.tally import Tally
 from specproxy.core.timeline import Timeline
 from specproxy.core.vocabulary import Vocabulary
 from specproxy.route import Mode, Route
+from specproxy.route.choice import Way
 from specproxy.ways.coordinator import WINDOW
+from specproxy.ways.seeding import SeedingWay
 
 NUM_SHOWN = 8
 """Running answers whose texts are shown at once."""
@@ -113,7 +115,16 @@ def _policy(route: Route) -> dict[str, Any]:
         "pass_s": pass_s,
         "nodes_awaited": awaited,
         "steps_down_at": route.load.crossover.steps_down_at,
+        "seeding": _seeding(route.answers.way),
     }
+
+
+def _seeding(way: Way | None) -> dict[str, Any] | None:
+    """Whether seeding pays, and how many times as fast as alone it should be by acceptance."""
+    if not isinstance(way, SeedingWay):
+        return None
+    worth = way.worth
+    return {"pays": worth.pays, "expected_gain": worth.expected_gain}
 
 
 def _facts(route: Route) -> dict[str, Any] | None:

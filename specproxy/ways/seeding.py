@@ -6,6 +6,8 @@ leased to nobody.
 
 import asyncio
 import random
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -30,6 +32,10 @@ from specproxy.target.tokens import TargetTokens
 from specproxy.target.warmup import Warmer
 
 log = structlog.get_logger(__name__)
+
+TRAVELS = 5
+"""Latest replies of which the quickest tells the time to the target and back."""
+TRAVEL_EVERY_S = 3.0
 
 NO_POOL = (
     "the target's n-gram pool takes no seeds: start it with --spec-type ngram-mod"
@@ -58,7 +64,11 @@ async def find_n_match(
 
 
 class SeedingWay:
-    """One life of a target that takes seeds. Run `run` for as long as it lasts."""
+    """One life of a target that takes seeds. Run `run` for as long as it lasts.
+
+    Attributes:
+        worth: whether and how far seeding pays.
+    """
 
     def __init__(
         self,
@@ -80,14 +90,14 @@ class SeedingWay:
         self._rng = rng
         self._tokens = TargetTokens(client)
         self._leases = SlotLeases(facts.num_slots - 1)
-        self._worth = Worth(n_match)
+        self.worth = Worth(n_match)
         self._seeder = Seeder(
             client,
             n_match=n_match,
             seed_slot=facts.seed_slot,
             max_tokens=settings.max_seed_tokens,
             num_context=facts.num_context,
-            worth=self._worth,
+            worth=self.worth,
             tell_seeded=lambda now_s, duration_s, failed: observed.seeded(
                 now_s, duration_s, failed=failed
             ),
@@ -121,11 +131,29 @@ class SeedingWay:
             warmed: called once there is nothing left to warm.
             idle: returns when no answer is running.
         """
-        warming = spawn(self._warm(warmed, idle), name="warm-up")
+        beside = [
+            spawn(self._warm(warmed, idle), name="warm-up"),
+            spawn(self._time_travel(), name="travel time"),
+        ]
         try:
             await self._seeder.run()
         finally:
-            await stop(warming)
+            for task in beside:
+                await stop(task)
+
+    async def _time_travel(self) -> None:
+        """Keep the clock told how far away the target is: a small reply takes just that."""
+        taken: deque[float] = deque(maxlen=TRAVELS)
+        while True:
+            began_s = time.monotonic()
+            try:
+                await self._client.json("GET", "/health")
+            except TargetError:
+                taken.clear()  # the route will notice
+            else:
+                taken.append(time.monotonic() - began_s)
+                self._seeder.clock.travel_s = min(taken)
+            await asyncio.sleep(TRAVEL_EVERY_S)
 
     async def _warm(
         self, warmed: Callable[[], None], idle: Callable[[], Awaitable[object]]
@@ -164,9 +192,9 @@ class SeedingWay:
         return Session(
             self._drafter,
             self._seeder,
-            self._worth.window(self._window),
+            self.worth.window(self._window),
             self._acceptance,
-            self._worth,
+            self.worth,
             observed,
         )
 

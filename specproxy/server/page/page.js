@@ -241,6 +241,10 @@ function showPolicy(route) {
     const text = policy.nodes_awaited ? `waits for ${policy.nodes_awaited} drafted tokens` : "leaves at once";
     rows.push(["after a miss", `the next pass ${text}`]);
   }
+  if (policy.seeding !== null) {
+    const gain = `${policy.seeding.expected_gain.toFixed(1)}× by acceptance`;
+    rows.push(["seeding", policy.seeding.pays ? gain : "does not pay here: tried again now and then"]);
+  }
   if (policy.steps_down_at !== null) {
     rows.push(["many at once", `from ${policy.steps_down_at} answers on, drafts do not pay here`]);
   }
