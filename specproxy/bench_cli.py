@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,10 +26,17 @@ def bench(
         str | None,
         typer.Option(help="On this llama-server or coordinator: as it is, and through specproxy."),
     ] = None,
-    draft: Annotated[Path | None, typer.Option(help="Of --target: the draft's GGUF.")] = None,
+    draft: Annotated[
+        str | None,
+        typer.Option(help="The draft's GGUF; with --demo also random, or dear: the target's own."),
+    ] = None,
     publish: Annotated[
         Path | None,
         typer.Option(file_okay=False, help="Do the published runs again, reports into here."),
+    ] = None,
+    bars: Annotated[
+        str | None,
+        typer.Option(help="Measure what must be reached: all, or rows, e.g. rtt80,random80."),
     ] = None,
     rtt_ms: Annotated[
         float, typer.Option("--rtt-ms", min=0, max=5000, help="Round trip to each worker, ms.")
@@ -36,8 +44,17 @@ def bench(
     rtt_sweep: Annotated[
         str | None, typer.Option(help="One after the other, e.g. 0,10,20,40,80,160.")
     ] = None,
+    front_rtt_ms: Annotated[
+        float,
+        typer.Option(
+            "--front-rtt-ms", min=0, max=5000, help="Round trip to the server, ms; the proxy both."
+        ),
+    ] = 0.0,
     mode: Annotated[
-        str, typer.Option(help="How specproxy works, an arm each: seeding,fanout,coordinator.")
+        str,
+        typer.Option(
+            help="How specproxy works, an arm each: seeding,seeding-on-draft,fanout,coordinator."
+        ),
     ] = "seeding",
     tokens: Annotated[
         int | None, typer.Option(min=2, max=1024, help="Per answer at most; 96, in a sweep 64.")
@@ -46,6 +63,15 @@ def bench(
     draft_n: Annotated[
         str, typer.Option(help="Tokens that llama-server's own draft drafts, e.g. 4,8,16.")
     ] = "16",
+    on_draft_n: Annotated[
+        str, typer.Option(help="The same, where seeds come on top of it; an arm each.")
+    ] = "8",
+    recorded_draft: Annotated[
+        float | None,
+        typer.Option(
+            "--recorded-draft", min=0, max=1000, help="Also with a draft that takes ms per token."
+        ),
+    ] = None,
     clients: Annotated[
         str, typer.Option(help="Requests at a time; several, e.g. 1,4,8, one after the other.")
     ] = "1",
@@ -67,8 +93,10 @@ def bench(
     ] = None,
 ) -> None:
     """Measure: the target alone, with its own draft model, and through specproxy."""
+    from specproxy.bench.bar_command import RESULTS, measure_bars
+    from specproxy.bench.bar_rows import rows_of
     from specproxy.bench.command import bench as run_bench
-    from specproxy.bench.command import bench_own
+    from specproxy.bench.command import bench_own, demo_report
     from specproxy.bench.options import BenchCommand, read_modes, read_numbers, read_workload
     from specproxy.bench.outputs import Outputs
     from specproxy.bench.own import OwnPool
@@ -76,21 +104,30 @@ def bench(
     from specproxy.bench.published import publish_all
 
     console = Console(stderr=True)
-    if [on_demo, target is not None, publish is not None].count(True) != 1:
+    if [on_demo, target is not None, publish is not None, bars is not None].count(True) != 1:
         raise ConfigError(
-            "There are three things to measure.",
-            remedy="Give --demo, --target URL --draft MODEL.gguf, or --publish FOLDER.",
+            "There are four things to measure.",
+            remedy="Give --demo, --target URL --draft MODEL.gguf, --publish FOLDER, or --bars all.",
         )
-    if (target is None) != (draft is None):
+    if target is not None and draft is None:
         raise ConfigError(
-            "--target and --draft belong together.",
-            remedy="The draft is a small sibling of the target's model.",
+            "--target needs --draft.", remedy="The draft is a small sibling of the target's model."
         )
+    if draft is not None and not (on_demo or target is not None):
+        raise ConfigError("--draft is for --demo and for --target.")
     logs.configure(LogSettings(level="warning"))
     if publish is not None:
         folder = publish
         parts = demo_parts(console)
         raise typer.Exit(run_until_told(lambda: publish_all(folder, parts, console, Console())))
+    if bars is not None:
+        rows = rows_of(bars, quick=quick)
+        path = json_file or (None if quick else RESULTS)
+        parts = demo_parts(console)
+        measure = partial(demo_report, parts=parts, console=console)
+        raise typer.Exit(
+            run_until_told(lambda: measure_bars(rows, path, measure, console, Console()))
+        )
     command = BenchCommand(
         rtt_ms=rtt_ms,
         rtt_sweep=()
@@ -98,10 +135,14 @@ def bench(
         else read_numbers(
             "--rtt-sweep", rtt_sweep, smallest=0, largest=5000, example="0,10,20,40,80,160"
         ),
+        front_rtt_ms=front_rtt_ms,
         modes=read_modes(mode),
         num_tokens=tokens,
         num_prompts=prompts,
         draft_ns=read_numbers("--draft-n", draft_n),
+        on_draft_ns=read_numbers("--on-draft-n", on_draft_n),
+        draft=draft,
+        recorded_ms=recorded_draft,
         clients=read_numbers("--clients", clients, example="1,4,8"),
         workload=read_workload(workload),
         groups=read_numbers("--groups", groups, largest=8, example="1,2"),
@@ -111,9 +152,9 @@ def bench(
     )
     command.check()
     if target is not None:
-        if command.is_sweep:
+        if command.is_sweep or front_rtt_ms or recorded_draft is not None:
             raise ConfigError(
-                "Sweeps need servers that are started anew for each point.",
+                "Sweeps, links and recorded drafts need servers that are started for them.",
                 remedy="Use --demo, or one number of --clients.",
             )
         pool = OwnPool(

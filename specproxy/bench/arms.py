@@ -7,6 +7,9 @@ processes, so arms that shared one would tell each other the answers.
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from specproxy.bench.counted import ProxyCounts
+from specproxy.bench.kinds import ProxyKind
+from specproxy.bench.recorded import RecordedDrafter
 from specproxy.target.client import TargetClient
 
 ArmName = Literal["target", "native", "specproxy"]
@@ -14,6 +17,9 @@ ArmName = Literal["target", "native", "specproxy"]
 
 class Link(Protocol):
     """What lies between a server and its workers, where it can be changed."""
+
+    @property
+    def rtt_ms(self) -> float: ...
 
     async def set_rtt_ms(self, rtt_ms: float) -> None:
         """Give it another round trip while the server runs."""
@@ -25,11 +31,14 @@ class Arm:
 
     Attributes:
         label: for the reader.
-        front: what clients talk to: the server itself, or the proxy before it.
+        front: what clients talk to: the server itself, the far end of a link to it, or the proxy
+            before it.
         server: the llama-server.
-        draft_n: of `native`: tokens its own draft model drafts at most.
+        draft_n: tokens that the server's own draft model drafts at most; None: it has none.
         ready_s: how long the proxy took until it seeded, its own warm-up included.
         link: to its workers; None where it cannot be changed.
+        kind: of the proxy; None: there is none, or it is before a server of the user's own.
+        recorded: the proxy's draft, where that is a recorded one.
     """
 
     name: ArmName
@@ -39,10 +48,24 @@ class Arm:
     draft_n: int | None = None
     ready_s: float = 0.0
     link: Link | None = None
+    kind: ProxyKind | None = None
+    recorded: RecordedDrafter | None = None
 
-    async def proxy_counts(self) -> dict[str, int]:
-        """The proxy's own counts so far; empty without a proxy."""
-        if self.front is self.server:
-            return {}
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its draft takes no core, which nobody can have: it is there to be compared."""
+        return self.kind is not None and self.kind.recorded_ms is not None
+
+    async def proxy_counts(self) -> ProxyCounts | None:
+        """The proxy's own counts so far; None without a proxy."""
+        if self.name != "specproxy":
+            return None
         status: dict[str, Any] = await self.front.json("GET", "/specproxy/status")
-        return {name: int(count) for name, count in status["routes"][0]["counts"].items()}
+        counted = ProxyCounts.of_route(status["routes"][0])
+        if self.recorded is None:
+            return counted
+        of_draft = {
+            "num_recorded": self.recorded.num_recorded,
+            "num_holes": self.recorded.num_holes,
+        }
+        return ProxyCounts({**counted.counts, **of_draft}, counted.tally)

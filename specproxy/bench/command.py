@@ -1,5 +1,6 @@
 """`specproxy bench`: arms up, measured with progress, reported."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -7,8 +8,10 @@ from dataclasses import replace
 from rich.console import Console
 
 from specproxy.bench.arms import Arm
+from specproxy.bench.drafts import with_draft
 from specproxy.bench.options import BenchCommand
 from specproxy.bench.own import OwnPool, own_arms
+from specproxy.bench.phases import phases_grid
 from specproxy.bench.pools import DemoParts, demo_arms
 from specproxy.bench.report import Report, differences
 from specproxy.bench.runner import BenchOptions, Watch, run
@@ -20,7 +23,7 @@ from specproxy.errors import PoolError
 from specproxy.pool.demo import PoolOptions
 from specproxy.target.facts import read_facts
 
-WIDTH = 180
+WIDTH = 220
 """Of a table that goes into a file."""
 ArmsStart = Callable[[int], AbstractAsyncContextManager[list[Arm]]]
 
@@ -38,28 +41,29 @@ async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: 
     """
     if command.is_sweep:
         return await _bench_sweep(command, parts, console, out)
+    report = await demo_report(command, parts, console)
+    return _conclude(command, report, out)
+
+
+async def demo_report(command: BenchCommand, parts: DemoParts, console: Console) -> Report:
+    """Measure at one round trip, with one number of clients, on pools of the demo."""
+    parts = await asyncio.to_thread(with_draft, parts, command.draft, console)
     async with _arms(command, parts, console, command.clients[0]) as arms:
-        return await _bench_arms(command, arms, command.options, console, out)
+        with BenchProgress(console, len(arms), len(command.prompts)) as progress:
+            return await measured(command, arms, progress)
 
 
 async def bench_own(command: BenchCommand, pool: OwnPool, console: Console, out: Console) -> int:
     """As `bench`, on a server of the user's own."""
     async with own_arms(pool, console) as (arms, sharing):
         options = replace(command.options, sharing=sharing, cold=False)
-        return await _bench_arms(command, arms, options, console, out, is_demo=False)
+        with BenchProgress(console, len(arms), len(command.prompts)) as progress:
+            report = await measured(command, arms, progress, options=options, is_demo=False)
+    return _conclude(command, report, out)
 
 
-async def _bench_arms(
-    command: BenchCommand,
-    arms: Sequence[Arm],
-    options: BenchOptions,
-    console: Console,
-    out: Console,
-    *,
-    is_demo: bool = True,
-) -> int:
-    with BenchProgress(console, len(arms), len(command.prompts)) as progress:
-        report = await measured(command, arms, progress, options=options, is_demo=is_demo)
+def _conclude(command: BenchCommand, report: Report, out: Console) -> int:
+    """Show and write it; returns the exit code."""
     show(report, out)
     command.outputs.write_report(report, command.line)
     _say_written(command, out)
@@ -83,10 +87,10 @@ def _arms(
         parts,
         console,
         rtt_ms=0.0 if swept_link else command.rtt_ms,
-        ways=command.modes,
+        kinds=command.wanted.kinds,
+        front_rtt_ms=command.front_rtt_ms,
         draft_ns=command.draft_ns,
         num_clients=num_clients,
-        groups=command.groups,
         warm="always" if swept_link else "auto",
     )
 
@@ -94,6 +98,8 @@ def _arms(
 async def _bench_sweep(
     command: BenchCommand, parts: DemoParts, console: Console, out: Console
 ) -> int:
+    parts = await asyncio.to_thread(with_draft, parts, command.draft, console)
+
     def start(num_clients: int) -> AbstractAsyncContextManager[list[Arm]]:
         return _arms(command, parts, console, num_clients, swept_link=bool(command.rtt_sweep))
 
@@ -173,6 +179,8 @@ async def measured(
         num_workers=PoolOptions().num_workers if is_demo else 0,
         mode=command.mode,
         llama_build=facts.build,
+        draft=command.draft or "",
+        front_rtt_ms=command.front_rtt_ms,
     )
 
 
@@ -191,6 +199,8 @@ async def set_rtt_ms(arms: Sequence[Arm], rtt_ms: float) -> None:
 def show(report: Report, out: Console) -> None:
     """Print the table, what was not equal, and the verdict."""
     grids = [arms_grid(report)]
+    if any(result.tally is not None for result in report.results):
+        grids.append(phases_grid(report))
     if len(report.prompts) > 1:
         grids.append(categories_grid(report))
     _show(grids, differences(report), verdict(report), out)

@@ -19,7 +19,12 @@ def to_json(report: Report, facts: Json | None = None) -> Json:
     """The whole report; `facts` on the machine are read when None."""
     shown = report.shown
     return {
-        "link": {"rtt_ms": report.rtt_ms, "workers": report.num_workers},
+        "link": {
+            "rtt_ms": report.rtt_ms,
+            "workers": report.num_workers,
+            "front_rtt_ms": report.front_rtt_ms,
+        },
+        "draft": report.draft,
         "mode": report.mode,
         "arms": [_arm(report, result) for result in shown],
         "other_arms": [_arm(report, one) for one in report.results if one not in shown],
@@ -101,6 +106,10 @@ def _arm(report: Report, result: ArmResult) -> Json:
     }
     if result.arm.draft_n is not None:
         entry["draft_n"] = result.arm.draft_n
+    if result.arm.kind is not None:
+        entry["kind"] = asdict(result.arm.kind)
+    if result.tally is not None:
+        entry["tally"] = asdict(result.tally)
     if result.proxy_counts:
         entry["proxy"] = dict(result.proxy_counts)
     return {**speeds(report, result), **_rounded_all(entry)}

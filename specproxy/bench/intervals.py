@@ -53,6 +53,14 @@ def ratio_interval(
     return _between(above / below)
 
 
+def median_interval(values: Sequence[float]) -> Interval | None:
+    """Of the median of `values`, one for each prompt; None where there are too few."""
+    if len(values) < FEWEST:
+        return None
+    draws = np.random.default_rng(SEED).integers(len(values), size=(NUM_DRAWS, len(values)))
+    return _between(np.median(np.array(values)[draws], axis=1))
+
+
 def _rates(parts: Sequence[Portion], seed: int = SEED) -> Rates:
     """Tokens per second of each draw; not finite where it holds nothing that took time."""
     if len(parts) < FEWEST:

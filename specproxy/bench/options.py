@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from specproxy.bench.drafts import check_draft
+from specproxy.bench.kinds import WAYS, Wanted, Way
 from specproxy.bench.outputs import Outputs
-from specproxy.bench.pools import Way
 from specproxy.bench.runner import BenchOptions
 from specproxy.bench.workloads import WORKLOADS, Prompt, Workload, choose
 from specproxy.errors import ConfigError
 
-MODES: tuple[Way, ...] = ("seeding", "fanout", "coordinator")
 FULL_TOKENS = 96
 QUICK_PROMPTS, QUICK_TOKENS = 4, 32
 SWEEP_PROMPTS, SWEEP_TOKENS = 6, 64
@@ -26,7 +26,11 @@ class BenchCommand:
         modes: ways of the proxy, each an arm of its own.
         workload: of `workloads.WORKLOADS`.
         num_tokens, num_prompts: None: all there is, less in a sweep, least when `quick`.
-        draft_ns, groups: each is an arm of its own.
+        draft_ns, on_draft_ns, groups: each is an arm of its own; `on_draft_ns` where seeds come
+            on top of the server's own draft.
+        draft: see `drafts.with_draft`.
+        front_rtt_ms, recorded_ms: see `kinds.Wanted`.
+        pause_s: see `runner.BenchOptions`.
         line: the command as it was typed, for reports.
     """
 
@@ -36,16 +40,28 @@ class BenchCommand:
     num_tokens: int | None = None
     num_prompts: int | None = None
     draft_ns: tuple[int, ...] = (16,)
+    on_draft_ns: tuple[int, ...] = (8,)
+    draft: str | None = None
+    front_rtt_ms: float = 0.0
+    recorded_ms: float | None = None
     clients: tuple[int, ...] = (1,)
     workload: Workload = "short"
     groups: tuple[int, ...] = (1,)
     quick: bool = False
+    pause_s: float = BenchOptions().pause_s
     outputs: Outputs = field(default_factory=Outputs)
     line: str = "specproxy bench"
 
     @property
     def mode(self) -> str:
         return ",".join(self.modes)
+
+    @property
+    def wanted(self) -> Wanted:
+        """The kinds of proxy."""
+        return Wanted(
+            self.modes, self.on_draft_ns, self.groups, self.front_rtt_ms, self.recorded_ms
+        )
 
     @property
     def is_sweep(self) -> bool:
@@ -60,6 +76,7 @@ class BenchCommand:
         return BenchOptions(
             num_tokens=self.num_tokens or (QUICK_TOKENS if self.quick else default),
             num_clients=self.clients[0],
+            pause_s=self.pause_s,
             throughput=True if len(self.clients) > 1 else None,
             cold=not self.is_sweep,
         )
@@ -82,9 +99,10 @@ class BenchCommand:
         """Find out what cannot work before anything is built or measured.
 
         Raises:
-            ConfigError: there are not so many prompts, two sweeps at once, or a file cannot be
-                written.
+            ConfigError: there are not so many prompts, no such draft, two sweeps at once, or a file
+                cannot be written.
         """
+        check_draft(self.draft)
         if self.rtt_sweep and len(self.clients) > 1:
             raise ConfigError(
                 "Round trips and clients cannot be swept at once.",
@@ -108,10 +126,10 @@ def read_modes(text: str) -> tuple[Way, ...]:
 
 
 def _read_mode(mode: str) -> Way:
-    for known in MODES:
+    for known in WAYS:
         if mode == known:
             return known
-    raise ConfigError(f"--mode {mode} does not exist.", remedy=f"What exists: {', '.join(MODES)}.")
+    raise ConfigError(f"--mode {mode} does not exist.", remedy=f"What exists: {', '.join(WAYS)}.")
 
 
 def read_workload(text: str) -> Workload:

@@ -10,14 +10,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rich.console import Console
+from yarl import URL
 
 from specproxy.bench.arms import Arm
+from specproxy.bench.kinds import ProxyKind
 from specproxy.bench.proxies import before
+from specproxy.bench.recorded import RecordedDrafter, Recording
+from specproxy.draft.protocol import Drafter
 from specproxy.errors import SetupError, TargetError
 from specproxy.llama.location import find_libraries
 from specproxy.pool.binaries import LlamaBinaries, find_binaries
 from specproxy.pool.build import ensure_build
 from specproxy.pool.demo import DemoPool, Mode, PoolOptions
+from specproxy.pool.link import Link
 from specproxy.pool.models import DemoModels, ensure_models
 from specproxy.progress import Step
 from specproxy.settings import Settings, TargetSettings, load
@@ -27,13 +32,12 @@ _TITLES: dict[Mode, str] = {
     "plain": "the target alone",
     "draft": "the target with its own draft",
     "ngram": "the target that takes seeds",
+    "ngram-draft": "the target that takes seeds and has its own draft",
     "slots": "the target with slots to spare",
     "coordinator": "the coordinator",
 }
 
 
-Way = Literal["seeding", "fanout", "coordinator"]
-"""How the proxy speeds its target up."""
 Warming = Literal["auto", "always"]
 
 
@@ -65,89 +69,144 @@ async def demo_arms(
     console: Console,
     *,
     rtt_ms: float,
-    ways: Sequence[Way] = ("seeding",),
+    kinds: Sequence[ProxyKind] = (ProxyKind("seeding"),),
+    front_rtt_ms: float = 0.0,
     draft_ns: Sequence[int] = (),
     num_clients: int = 1,
-    groups: Sequence[int] = (1,),
     warm: Warming = "auto",
 ) -> AsyncIterator[list[Arm]]:
-    """The target alone, with its own draft (once for each of `draft_ns`), and behind the proxy
-    (once for each of `ways`).
+    """The target alone, with its own draft (once for each of `draft_ns`), and behind each kind of
+    proxy.
 
     The proxy's settings are the defaults, with what SPECPROXY_* says.
 
     Args:
+        kinds: of proxies, an arm each.
+        front_rtt_ms: round trip to the servers for clients of their own, where there is no proxy.
         num_clients: conversations that each server must be able to hold at once.
-        groups: of the coordinator, an arm for each.
         warm: `always` has the proxies warm their lengths on a link where that does not pay, for
             it will not stay as it is.
 
     Raises:
         PoolError: a pool did not come up, died meanwhile, or takes no seeds.
     """
-    pools: list[DemoPool] = []
     async with AsyncExitStack() as stack:
-
-        async def start(
-            mode: Mode, draft_tokens: int = 16, groups: int = 1
-        ) -> tuple[DemoPool, TargetClient]:
-            title = f"Starting {_TITLES[mode]}"
-            options = PoolOptions(
-                rtt_ms=rtt_ms,
-                mode=mode,
-                draft_tokens=draft_tokens,
-                groups=groups,
-                num_user_slots=max(2, num_clients),
-            )
-            with Step(console, title) as step:
-                pool = DemoPool(
-                    parts.binaries,
-                    parts.models,
-                    options,
-                    progress=lambda what, _: step.update(f"[{what}]"),
-                )
-                pools.append(await stack.enter_async_context(pool))
-            client = TargetClient(TargetSettings(url=pool.url))
-            return pool, await stack.enter_async_context(client)
-
-        async def proxied(how: str, pool: DemoPool, server: TargetClient) -> Arm:
-            settings = _proxy_settings(parts, pool, warm)
-            running = await stack.enter_async_context(before(settings, console))
-            label = f"specproxy ({how})"
-            return Arm(
-                "specproxy", label, running.front, server, ready_s=running.ready_s, link=pool
-            )
-
-        pool, server = await start("plain")
-        arms = [Arm("target", "target alone", server, server, link=pool)]
-        for draft_n in draft_ns:
-            pool, server = await start("draft", draft_n)
-            label = f"own draft, n={draft_n}"
-            arms.append(Arm("native", label, server, server, draft_n, link=pool))
-        if "seeding" in ways:
-            arms.append(await proxied("seeding", *await start("ngram")))
-        if "fanout" in ways:
-            arms.append(await proxied("fanout", *await start("slots")))
-        for count in groups if "coordinator" in ways else ():
-            label = "coordinator" if count == 1 else f"coordinator, {count} groups"
-            arms.append(await proxied(label, *await start("coordinator", groups=count)))
+        builder = _Builder(parts, console, stack, rtt_ms, num_clients, warm)
+        arms = [await builder.direct("target", front_rtt_ms)]
+        arms += [await builder.direct("native", front_rtt_ms, n) for n in draft_ns]
+        arms += [await builder.proxied(kind) for kind in kinds]
         try:
             yield arms
         except TargetError:
-            for pool in pools:
+            for pool in builder.pools:
                 pool.check()  # a part that died is the better explanation
             raise
 
 
-def _proxy_settings(parts: DemoParts, pool: DemoPool, warm: Warming) -> Settings:
-    wanted: dict[str, Any] = {
-        "target": {"url": pool.url},
-        "draft": {
-            "model": str(parts.models.draft),
-            "num_sequences": max(4, 2 * pool.options.num_user_slots),
-        },
-        "listen": {"host": "127.0.0.1", "port": 0},
-    }
-    if warm == "always":
-        wanted["seeding"] = {"warm": warm}
-    return load(None, **wanted)
+class _Builder:
+    """Starts arms, each with a pool of its own; all end with `stack`."""
+
+    def __init__(
+        self,
+        parts: DemoParts,
+        console: Console,
+        stack: AsyncExitStack,
+        rtt_ms: float,
+        num_clients: int,
+        warm: Warming,
+    ) -> None:
+        self.pools: list[DemoPool] = []
+        self._parts = parts
+        self._console = console
+        self._stack = stack
+        self._rtt_ms = rtt_ms
+        self._num_clients = num_clients
+        self._warm = warm
+        self._recording = Recording()  # all recorded drafts are of one model
+
+    async def direct(
+        self, name: Literal["target", "native"], front_rtt_ms: float, draft_n: int | None = None
+    ) -> Arm:
+        """A server that its clients reach without a proxy."""
+        pool = await self._pool("plain" if draft_n is None else "draft", draft_tokens=draft_n or 0)
+        server = await self._client(pool.url)
+        front = server
+        if front_rtt_ms:
+            front = await self._client(await self._far(pool, front_rtt_ms))
+        label = "target alone" if draft_n is None else f"own draft, n={draft_n}"
+        return Arm(name, label, front, server, draft_n, link=pool)
+
+    async def proxied(self, kind: ProxyKind) -> Arm:
+        """A server behind the proxy."""
+        pool = await self._pool(kind.pool_mode, draft_tokens=kind.draft_n or 0, groups=kind.groups)
+        server = await self._client(pool.url)
+        url = await self._far(pool, kind.front_rtt_ms) if kind.front_rtt_ms else pool.url
+        recorded: list[RecordedDrafter] = []
+
+        def drafting(real: Drafter) -> Drafter:
+            if kind.recorded_ms is None:
+                return real
+            recorded.append(RecordedDrafter(real, self._recording, kind.recorded_ms / 1e3))
+            return recorded[0]
+
+        running = await self._stack.enter_async_context(
+            before(self._settings(url, pool, kind), self._console, drafting=drafting)
+        )
+        return Arm(
+            "specproxy",
+            kind.label,
+            running.front,
+            server,
+            kind.draft_n,
+            ready_s=running.ready_s,
+            link=pool,
+            kind=kind,
+            recorded=recorded[0] if recorded else None,
+        )
+
+    async def _pool(self, mode: Mode, *, draft_tokens: int, groups: int = 1) -> DemoPool:
+        options = PoolOptions(
+            rtt_ms=self._rtt_ms,
+            mode=mode,
+            draft_tokens=draft_tokens,
+            groups=groups,
+            num_user_slots=max(2, self._num_clients),
+        )
+        with Step(self._console, f"Starting {_TITLES[mode]}") as step:
+            pool = DemoPool(
+                self._parts.binaries,
+                self._parts.models,
+                options,
+                progress=lambda what, _: step.update(f"[{what}]"),
+            )
+            self.pools.append(await self._stack.enter_async_context(pool))
+        return pool
+
+    async def _far(self, pool: DemoPool, rtt_ms: float) -> str:
+        """The server's URL at the far end of a link."""
+        port = URL(pool.url).port
+        assert port is not None, "a pool names its port"
+        link = Link([port], rtt_ms, pool.directory / "front.log")
+        await self._stack.enter_async_context(link)
+        return f"http://127.0.0.1:{link.ports[0]}"
+
+    async def _client(self, url: str) -> TargetClient:
+        client = TargetClient(TargetSettings(url=url))
+        return await self._stack.enter_async_context(client)
+
+    def _settings(self, url: str, pool: DemoPool, kind: ProxyKind) -> Settings:
+        seeding: dict[str, Any] = {}
+        if self._warm == "always":
+            seeding["warm"] = self._warm
+        if kind.way == "seeding-on-draft":  # what the server's own draft proposes hides it
+            seeding["n_match"] = pool.options.n_match
+        wanted: dict[str, Any] = {
+            "target": {"url": url},
+            "draft": {
+                "model": str(self._parts.models.draft),
+                "num_sequences": max(4, 2 * pool.options.num_user_slots),
+            },
+            "listen": {"host": "127.0.0.1", "port": 0},
+            "seeding": seeding,
+        }
+        return load(None, **wanted)

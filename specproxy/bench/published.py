@@ -1,6 +1,7 @@
 """The runs that the README's figures come from, so that one command does them all again.
 
-Invariant: each file of bench/results/ is one of these runs (a test says so).
+Invariant: each file of bench/results/ is one of these runs, but for bars.json, which has a command
+of its own (a test says so).
 """
 
 from dataclasses import dataclass, replace

@@ -24,6 +24,9 @@ class Report:
     Attributes:
         results: the target alone first.
         llama_build: version that the servers give themselves.
+        draft: another than the demo's own, as it was asked for.
+        front_rtt_ms: round trip between the servers and their clients; the proxies that are beside
+            their servers are their clients, too. See `kinds.ProxyKind` for those that are not.
     """
 
     results: Sequence[ArmResult]
@@ -33,6 +36,8 @@ class Report:
     num_workers: int
     mode: str
     llama_build: str
+    draft: str = ""
+    front_rtt_ms: float = 0.0
 
     @property
     def identical(self) -> bool:

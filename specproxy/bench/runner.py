@@ -12,9 +12,11 @@ from typing import Literal
 
 from specproxy.bench.answers import ask
 from specproxy.bench.arms import Arm
+from specproxy.bench.counted import ProxyCounts
 from specproxy.bench.equality import TIE_MARGIN
 from specproxy.bench.judge import Judge, Verdict
 from specproxy.bench.references import References
+from specproxy.bench.rehearsal import rehearse
 from specproxy.bench.stats import (
     Answer,
     Portion,
@@ -26,6 +28,7 @@ from specproxy.bench.stats import (
 )
 from specproxy.bench.warm import WarmUp, warm_up
 from specproxy.bench.workloads import COLD, Prompt, shares
+from specproxy.core.tally import Tally
 
 _COUNTS_WITHIN_S = 5.0
 
@@ -84,6 +87,7 @@ class ArmResult:
         answers, verdicts: one for each prompt, in order.
         proxy_counts: what the proxy counted for these answers; empty without a proxy.
         cold: the first answer after its start; None if it was not asked for.
+        tally: tokens by origin and seconds by phase, as the proxy saw them; None without one.
     """
 
     arm: Arm
@@ -94,6 +98,7 @@ class ArmResult:
     proxy_counts: Mapping[str, int]
     options: BenchOptions = field(default_factory=BenchOptions)
     cold: Answer | None = None
+    tally: Tally | None = None
 
     @property
     def portions(self) -> list[Portion]:
@@ -124,6 +129,9 @@ class ArmResult:
 
 class Watch:
     """Told what goes on; for those who show it. Does nothing itself."""
+
+    def recording(self) -> None:
+        """What a recorded draft says is being recorded."""
 
     def warming(self) -> None:
         """All arms are being warmed."""
@@ -161,6 +169,10 @@ async def run(
     assert arms[0].name == "target", "the first arm is the reference"
     watch.warming()
     cold = [await _first_answer(arm, options) for arm in arms] if options.cold else []
+    if any(arm.recorded is not None for arm in arms):
+        watch.recording()
+        await rehearse(arms, prompts, options.num_tokens)
+        watch.warming()
     warmed = await warm_up(arms, prompts, num_tokens=options.num_tokens, set_link=set_link)
     before = [await arm.proxy_counts() for arm in arms]
     asked = [tuple(prompts)] * len(arms)
@@ -187,11 +199,12 @@ async def run(
                 ]
             ),
             warmed[index],
-            counts[index],
+            {} if counted is None else counted.counts,
             options,
             cold[index] if cold else None,
+            None if counted is None else counted.tally,
         )
-        for index, arm in enumerate(arms)
+        for index, (arm, counted) in enumerate(zip(arms, counts, strict=True))
     ]
 
 
@@ -244,20 +257,20 @@ def rotated(count: int, by: int) -> list[int]:
     return [(by + number) % count for number in range(count)]
 
 
-async def _counted(arm: Arm, before: Mapping[str, int], num_answers: int) -> dict[str, int]:
+async def _counted(arm: Arm, before: ProxyCounts | None, num_answers: int) -> ProxyCounts | None:
     """What the proxy counted since `before`; it does so a moment after each answer's end."""
-    if not before:
-        return {}
-    counts: dict[str, int] = {}
+    if before is None:
+        return None
+    counted = before.since(before)
     try:
         async with asyncio.timeout(_COUNTS_WITHIN_S):
-            while counts.get("num_answers", 0) < num_answers:
+            while counted.num_answers < num_answers:
                 await asyncio.sleep(0.05)
                 now = await arm.proxy_counts()
-                counts = {name: count - before.get(name, 0) for name, count in now.items()}
+                counted = counted if now is None else now.since(before)
     except TimeoutError:
         pass  # some answers were not followed: the counts say so
-    return counts
+    return counted
 
 
 def best_native(results: Sequence[ArmResult]) -> ArmResult | None:

@@ -155,6 +155,14 @@ def speed(parts: Sequence[Portion]) -> float | None:
     return _rate(sum(one.num_tokens for one in parts), sum(one.seconds for one in parts))
 
 
+def ratios(parts: Sequence[Portion], base: Sequence[Portion]) -> list[float]:
+    """How many times as fast each of `parts` is as the one of `base` that asked the same; without
+    those that took no time or said nothing."""
+    pairs = zip(parts, base, strict=True)
+    found = [ratio(speed([one]), speed([other])) for one, other in pairs]
+    return [one for one in found if one is not None]
+
+
 def ratio(rate: float | None, base: float | None) -> float | None:
     """How many times as fast `rate` is as `base`."""
     return None if rate is None or not base else rate / base

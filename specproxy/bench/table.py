@@ -82,6 +82,10 @@ def what_was_asked(report: Report, link: str | None = None) -> str:
     if report.num_workers:
         link = link or f"{report.rtt_ms:g} ms round trip each"
         parts.append(f"{report.num_workers} workers, {link}")
+    if report.front_rtt_ms:
+        parts.append(f"{report.front_rtt_ms:g} ms round trip to the server")
+    if report.draft:
+        parts.append(f"draft {report.draft}")
     if options.num_clients > 1:
         parts.append(f"{options.num_clients} at a time")
     return "; ".join(parts)

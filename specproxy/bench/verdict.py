@@ -29,11 +29,16 @@ def verdict(report: Report) -> list[str]:
 
 
 def fastest(report: Report, name: str | None = None) -> ArmResult | None:
-    """The fastest arm of that name that was timed; of all that speculate for None."""
+    """The fastest arm of that name that was timed; of all that speculate for None.
+
+    Arms with a recorded draft do not count.
+    """
     named = [
         one
         for one in report.results[1:]
-        if name in (None, one.arm.name) and report.speedup(one) is not None
+        if name in (None, one.arm.name)
+        and not one.arm.is_recorded
+        and report.speedup(one) is not None
     ]
     return max(named, key=lambda one: one.tokens_per_s or 0.0, default=None)
 

@@ -33,6 +33,9 @@ class BenchProgress(Watch):
     def __exit__(self, *error: object) -> None:
         self._next(None)
 
+    def recording(self) -> None:
+        self._next(f"Recording the draft along {self._num_prompts} answers")
+
     def warming(self) -> None:
         self._next(f"Warming {self._num_arms} arms alike")
 

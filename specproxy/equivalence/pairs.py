@@ -5,7 +5,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from rich.console import Console
 
-from specproxy.bench.pools import DemoParts, Way
+from specproxy.bench.kinds import Way
+from specproxy.bench.pools import DemoParts
 from specproxy.bench.proxies import before
 from specproxy.equivalence.check import Pair
 from specproxy.pool.demo import DemoPool, Mode, PoolOptions
@@ -19,10 +20,16 @@ CONTEXT_TOKENS = 1024
 """Small, so that filling it does not take long."""
 _SPECULATING: dict[Way, Mode] = {
     "seeding": "ngram",
+    "seeding-on-draft": "ngram-draft",
     "fanout": "slots",
     "coordinator": "coordinator",
 }
-_CONTROL: dict[Way, Mode] = {"seeding": "plain", "fanout": "plain", "coordinator": "coordinator"}
+_CONTROL: dict[Way, Mode] = {
+    "seeding": "plain",
+    "seeding-on-draft": "plain",
+    "fanout": "plain",
+    "coordinator": "coordinator",
+}
 """The same server: llama-server without its n-gram pool, a coordinator nobody drafts for."""
 
 

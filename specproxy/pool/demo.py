@@ -24,7 +24,7 @@ from specproxy.pool.processes import ChildProcess, free_ports, is_listening
 from specproxy.pool.scratch import scratch_folder
 from specproxy.settings import CoordinatorSettings
 
-Mode = Literal["ngram", "slots", "draft", "plain", "coordinator"]
+Mode = Literal["ngram", "ngram-draft", "slots", "draft", "plain", "coordinator"]
 SPARE_SLOTS = 5
 """Slots for each conversation in mode `slots`."""
 Progress = Callable[[str, float], None]
@@ -41,14 +41,15 @@ class PoolOptions:
     Attributes:
         rtt_ms: round trip from the server to each worker.
         mode: the server's own speculation. `ngram` takes seeds, `draft` is llama-server's draft
-            model (`-md`), `plain` decodes token by token, and so does `slots`, which has slots to
-            spare. `coordinator` is no llama-server: our
-            own target over the same workers.
+            model (`-md`), `ngram-draft` takes seeds and uses its draft model where there is none;
+            `plain` decodes token by token, and so does `slots`, which has slots to spare.
+            `coordinator` is no llama-server: our own target over the same workers.
         num_user_slots: conversations at once; one more slot is kept for seeds.
         context_tokens: KV cells, shared by all slots.
         n_match, n_min, n_max: of ngram-mod: key length, shortest and longest draft.
-        draft_tokens: of `draft`: how many tokens each round drafts.
+        draft_tokens: of `draft` and `ngram-draft`: how many tokens each round drafts.
         groups, output_local: of `coordinator`: see its settings.
+        port: of the llama-server; 0: any free one.
         extra_args: appended to llama-server's command line.
     """
 
@@ -63,6 +64,7 @@ class PoolOptions:
     draft_tokens: int = 16
     groups: int = 1
     output_local: bool = True
+    port: int = 0
     extra_args: tuple[str, ...] = ()
 
     @property
@@ -122,6 +124,11 @@ class DemoPool:
     @property
     def draft_model(self) -> Path:
         return self._models.draft
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """Of the workers' processes, in the order of their layers."""
+        return tuple(child.pid for child in self._children[: len(self.worker_ports)])
 
     @property
     def relay_ports(self) -> tuple[int, ...]:
@@ -193,7 +200,7 @@ class DemoPool:
         return tuple(ports)
 
     async def _start_server(self, relay_ports: Sequence[int]) -> None:
-        (port,) = free_ports(1)
+        port = self.options.port or free_ports(1)[0]
         url = f"http://127.0.0.1:{port}"
         server = await self._start(
             "llama-server",
@@ -262,19 +269,22 @@ class DemoPool:
 
     def _speculation_arguments(self) -> list[str]:
         options = self.options
-        if options.mode == "ngram":
-            return [
-                *("--spec-type", "ngram-mod", "--spec-ngram-mod-n-match", str(options.n_match)),
+        types, arguments = [], []
+        if options.mode in ("ngram", "ngram-draft"):
+            types.append("ngram-mod")  # asked before a draft model
+            arguments += [
+                *("--spec-ngram-mod-n-match", str(options.n_match)),
                 *("--spec-ngram-mod-n-min", str(options.n_min)),
                 *("--spec-ngram-mod-n-max", str(options.n_max)),
             ]
-        if options.mode == "draft":
-            return [
-                *("--spec-type", "draft-simple", "--spec-draft-model", str(self._models.draft)),
+        if options.mode in ("draft", "ngram-draft"):
+            types.append("draft-simple")
+            arguments += [
+                *("--spec-draft-model", str(self._models.draft)),
                 *("--spec-draft-n-max", str(options.draft_tokens)),
                 *("--spec-draft-device", "none", "--spec-draft-threads", "1"),
             ]
-        return []
+        return ["--spec-type", ",".join(types), *arguments] if types else []
 
     def _report(self, what: str) -> Callable[[float], None] | None:
         progress = self._progress

@@ -1,4 +1,4 @@
-"""The emulated link of a pool: delay relays before its workers, in a process of their own.
+"""An emulated link: delay relays before a pool's workers or its server, in a process of their own.
 
 Invariant: the relays share no event loop with the proxy, so that a busy proxy does not make the
 link slower than it says.
@@ -16,7 +16,7 @@ from specproxy.pool.processes import ChildProcess
 
 
 class Link:
-    """One relay per worker port, all with the same round trip."""
+    """One relay per port, all with the same round trip."""
 
     def __init__(self, worker_ports: Sequence[int], rtt_ms: float, log_path: Path) -> None:
         self._worker_ports = tuple(worker_ports)

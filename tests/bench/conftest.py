@@ -1,7 +1,8 @@
 """Answers made by hand, and arms over scripted targets."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,11 +10,14 @@ from rich.console import Console
 
 from specproxy.bench.arms import Arm
 from specproxy.bench.judge import Verdict
+from specproxy.bench.kinds import ProxyKind
 from specproxy.bench.report import Report
 from specproxy.bench.runner import ArmResult, BenchOptions
 from specproxy.bench.stats import Answer
 from specproxy.bench.warm import WarmUp
 from specproxy.bench.workloads import PROMPTS
+from specproxy.core.tally import Tally
+from specproxy.draft.protocol import Drafter
 from specproxy.progress import Step
 from specproxy.serve import proxy, speculating
 from specproxy.settings import TargetSettings, load
@@ -51,11 +55,15 @@ def _made_report(
     rtt_ms: float = 80.0,
     verdicts: dict[str, list[Verdict]] | None = None,
     num_clients: int | None = None,
+    kinds: Mapping[str, ProxyKind] | None = None,
+    tallies: Mapping[str, Tally] | None = None,
+    front_rtt_ms: float = 0.0,
 ) -> Report:
     """A report of answers made by hand, by label: "target ...", "own draft ..." or "specproxy".
 
     Args:
         num_clients: of a sweep over clients; else there is one.
+        kinds, tallies: of the proxies, by label.
     """
     results = []
     options = BenchOptions()
@@ -65,9 +73,10 @@ def _made_report(
         name: Any = "native" if label.startswith("own") else label.split()[0]
         draft_n = 8 if name == "native" else None
         judged = (verdicts or {}).get(label, [Verdict() for _ in said])
-        arm = Arm(name, label, CLIENT, CLIENT, draft_n)
+        arm = Arm(name, label, CLIENT, CLIENT, draft_n, kind=(kinds or {}).get(label))
         prompts, warm_up = PROMPTS[: len(said)], WarmUp(1.0, 0.0, 0, 3)
-        results.append(ArmResult(arm, prompts, tuple(said), tuple(judged), warm_up, {}, options))
+        result = ArmResult(arm, prompts, tuple(said), tuple(judged), warm_up, {}, options)
+        results.append(replace(result, tally=(tallies or {}).get(label)))
     num_prompts = len(results[0].answers)
     return Report(
         results,
@@ -77,6 +86,7 @@ def _made_report(
         num_workers=2,
         mode="seeding",
         llama_build="b1",
+        front_rtt_ms=front_rtt_ms,
     )
 
 
@@ -109,7 +119,7 @@ class ScriptedArms:
         self.targets[label].clock.new_length_ms = new_length_ms
         return Arm(name, label, client, client)
 
-    async def proxied(self, language: Language, drafter: ScriptedDrafter | None = None) -> Arm:
+    async def proxied(self, language: Language, drafter: Drafter | None = None) -> Arm:
         """A server that takes seeds, behind a proxy with a scripted draft."""
         label = "specproxy (seeding)"
         server = await self._server(language, label, has_ngram_pool=True)

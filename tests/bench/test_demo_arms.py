@@ -1,4 +1,4 @@
-"""A whole benchmark on real pools, in miniature: three arms, a link without delay."""
+"""Whole benchmarks on real pools, in miniature, on a link without delay."""
 
 import io
 
@@ -7,6 +7,7 @@ from rich.console import Console
 
 from specproxy.bench.command import show
 from specproxy.bench.export import to_json
+from specproxy.bench.kinds import ProxyKind
 from specproxy.bench.pools import DemoParts, demo_arms
 from specproxy.bench.report import Report
 from specproxy.bench.runner import BenchOptions, run
@@ -16,6 +17,7 @@ from specproxy.pool.models import DemoModels
 from specproxy.target.facts import read_facts
 
 PROMPTS_ASKED = (PROMPTS[0], PROMPTS[9])
+FRONT_RTT_MS = 60.0
 OPTIONS = BenchOptions(num_tokens=12, pause_s=0.1)
 
 
@@ -49,3 +51,26 @@ async def test_three_arms_on_real_pools(binaries: LlamaBinaries, demo_models: De
     for arm in (target, native, proxied):
         assert arm["tokens_per_s"] == pytest.approx(arm["tokens_per_s_server"], rel=0.3)
         assert 0 < arm["ttft_ms"] <= arm["ttft_ms_max"]
+
+
+@pytest.mark.real
+async def test_a_far_proxy_with_a_recorded_draft_on_top_of_the_servers_own(
+    binaries: LlamaBinaries, demo_models: DemoModels
+) -> None:
+    console = Console(file=io.StringIO(), width=160)
+    parts = DemoParts(binaries, demo_models)
+    kind = ProxyKind("seeding-on-draft", 4, front_rtt_ms=FRONT_RTT_MS, recorded_ms=5.0)
+    async with demo_arms(
+        parts, console, rtt_ms=0.0, kinds=(kind,), front_rtt_ms=FRONT_RTT_MS
+    ) as arms:
+        results = await run(arms, PROMPTS_ASKED, OPTIONS)
+    alone, proxied = results
+    assert [result.arm.kind for result in results] == [None, kind]
+    for result in results:  # both reach the server over the link
+        assert result.identical
+        assert all(answer.ttft_s > FRONT_RTT_MS / 1e3 for answer in result.answers)
+    assert alone.tally is None
+    assert proxied.summary.num_proposed
+    assert proxied.tally is not None
+    assert proxied.tally.num_tokens == proxied.summary.num_tokens
+    assert proxied.proxy_counts["num_recorded"] > 0

@@ -81,7 +81,10 @@ async def test_a_server_that_learns_is_compared_unpaired(
     monkeypatch.setattr(module, "own_arms", lambda pool, console: Started())
     file = io.StringIO()
     command = BenchCommand(
-        num_tokens=12, num_prompts=8, outputs=Outputs(tmp_path / "own.json", tmp_path / "own.svg")
+        num_tokens=12,
+        num_prompts=8,
+        pause_s=0.0,
+        outputs=Outputs(tmp_path / "own.json", tmp_path / "own.svg"),
     )
     pool: Any = None
     out, quiet = Console(file=file, width=180), Console(quiet=True)

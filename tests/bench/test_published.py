@@ -109,8 +109,9 @@ def test_the_measurements_by_kind_are_the_published_ones() -> None:
 
 
 def test_every_report_is_a_published_run() -> None:
+    """bars.json apart: see test_bars.py."""
     written = {path.stem for path in RESULTS.glob("*.json")}
-    assert written <= {published.name for published in PUBLISHED}
+    assert written <= {*(published.name for published in PUBLISHED), "bars"}
 
 
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda one: one.name)

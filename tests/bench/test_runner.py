@@ -237,7 +237,7 @@ async def test_the_report_has_what_the_issue_asks_for(scripted_arms: Any) -> Non
     results = await run(arms, THREE[:1], OPTIONS)
     report = make_report(results, THREE[:1])
     found = json.loads(json.dumps(to_json(report)))
-    assert found["link"] == {"rtt_ms": 80.0, "workers": 2}
+    assert found["link"] == {"rtt_ms": 80.0, "workers": 2, "front_rtt_ms": 0.0}
     assert [arm["name"] for arm in found["arms"]] == ["target", "native", "specproxy"]
     wanted = {"name", "tokens_per_s", "ttft_ms", "tokens", "identical", "ties"}
     wanted |= {"acceptance_rate", "tokens_per_pass", "mean_accepted_length", "against_native"}

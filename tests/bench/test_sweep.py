@@ -66,7 +66,7 @@ def start(
 
 def command(**given: Any) -> BenchCommand:
     return replace(
-        BenchCommand(rtt_sweep=(0, 40), num_tokens=16, num_prompts=2, line="specproxy bench"),
+        BenchCommand(rtt_sweep=(0, 40), num_tokens=16, num_prompts=2, pause_s=0.0),
         **given,
     )
 
@@ -182,7 +182,7 @@ async def test_a_round_for_every_number_of_clients(
     start: Any, rounds: list[list[Arm]], tmp_path: Path
 ) -> None:
     outputs = Outputs(tmp_path / "c.json", tmp_path / "c.svg", tmp_path / "c.html")
-    asked = BenchCommand(clients=(1, 2), num_tokens=16, num_prompts=4, outputs=outputs)
+    asked = command(rtt_sweep=(), clients=(1, 2), num_prompts=4, outputs=outputs)
     done = await clients_sweep(asked, start, Console(quiet=True))
     assert done.identical
     assert len(rounds) == 2

@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from specproxy.bench.pools import DemoParts, Way
+from specproxy.bench.kinds import Way
+from specproxy.bench.pools import DemoParts
 from specproxy.equivalence.check import Extent
 from specproxy.equivalence.pairs import demo_pair
 from specproxy.equivalence.suite import findings, run_checks

