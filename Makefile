@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# Tests start many processes: none shall compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test test-fast test-clients lint types format check clean
 .DEFAULT_GOAL := setup
 
@@ -28,11 +31,12 @@ $(INSTALLED): pyproject.toml
 demo: setup
 	$(BIN)/specproxy demo
 
-test: setup
-	$(BIN)/pytest
+# What needs no model runs on two cores; the rest alone, for llama.cpp wants them itself.
+test: setup test-fast
+	$(BIN)/pytest -m "(real or browser or load) and not clients"
 
 test-fast: $(INSTALLED)
-	$(BIN)/pytest -n 2 -m "not real and not browser"
+	$(BIN)/pytest -n 2 -m "not (real or browser or load or clients)"
 
 test-clients: setup
 	$(BIN)/pytest -m clients

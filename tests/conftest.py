@@ -3,15 +3,32 @@
 They must be there already (`make setup`); a test never compiles or downloads.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+import structlog
 
 from specproxy.errors import SetupError
 from specproxy.pool.binaries import LlamaBinaries, find_binaries
 from specproxy.pool.demo import DemoPool, PoolOptions
 from specproxy.pool.models import DemoModels, find_models
+
+
+def pytest_configure() -> None:
+    """Tracebacks in the log of a test that failed are plain: the rich ones take 0.1 s each."""
+    plain = structlog.dev.ConsoleRenderer(
+        colors=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """Who sets up the log leaves it to the next test as it was; its stderr will be closed."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

@@ -209,12 +209,12 @@ async def _stream(request: web.Request, job: Job, faults: Faults) -> web.StreamR
         return _refused(result)
     response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
     response.content_type = "text/event-stream"
-    await response.prepare(request)
     writer = Writer(request, response, faults)
     reader = CHATS.get(job.kind, ChatStream)
     chats = {one.index: reader(job.reply, one) for one in job.tasks}
     num_open = len(job.tasks)
     try:
+        await response.prepare(request)
         if not isinstance(result, Begin):
             num_open -= isinstance(result, Final)
             await writer.event(_events(job, task, result, chats), is_finish=num_open == 0)

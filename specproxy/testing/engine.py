@@ -7,7 +7,7 @@ Invariant: the text a task emits is that of `language.generate`, whatever the po
 """
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from specproxy.core.prefix import common_prefix
 from specproxy.testing.language import Language, sample
@@ -251,9 +251,8 @@ class Engine:
         task = slot.task
         assert task is not None
         distribution = self.language.distribution(context)
-        params = replace(task.params.sampling, seed=task.seed)
         end = self.language.vocabulary.end_of_turn
-        token = sample(distribution, params, slot.num_draws, end=end)
+        token = sample(distribution, task.sampling, slot.num_draws, end=end)
         slot.num_draws += 1
         top = distribution[: task.params.num_probs]
         return token, TokenProbs(token, dict(distribution).get(token, 0.0), top)
@@ -273,16 +272,11 @@ class Engine:
         return False
 
     def _count(self, slot: Slot, **counts: int) -> None:
-        slot.stats = _add(slot.stats, counts)
-        self.totals = _add(self.totals, counts)
+        slot.stats.add(counts)
+        self.totals.add(counts)
 
     def _add_time(self, slot: Slot, duration_ms: float) -> None:
-        stats = slot.stats
         if slot.state is State.GENERATING:
-            slot.stats = replace(stats, predicted_ms=stats.predicted_ms + duration_ms)
+            slot.stats.predicted_ms += duration_ms
         else:
-            slot.stats = replace(stats, prompt_ms=stats.prompt_ms + duration_ms)
-
-
-def _add(stats: Stats, counts: dict[str, int]) -> Stats:
-    return replace(stats, **{name: getattr(stats, name) + n for name, n in counts.items()})
+            slot.stats.prompt_ms += duration_ms

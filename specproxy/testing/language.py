@@ -210,6 +210,9 @@ def _units(vocabulary: ToyVocabulary) -> list[tuple[int, ...]]:
 
 
 def _weighted(ordered: Sequence[int], weights: Sequence[float]) -> Distribution:
+    if len(set(ordered)) == len(ordered):  # as almost always
+        total = sum(weights[: len(ordered)])
+        return tuple((token, w / total) for token, w in zip(ordered, weights, strict=False))
     merged: dict[int, float] = {}
     for token, weight in zip(ordered, weights, strict=False):
         merged[token] = merged.get(token, 0.0) + weight

@@ -6,7 +6,7 @@ from collections.abc import Callable
 POLL_S = 0.002
 
 
-async def until(condition: Callable[[], object], *, timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], object], *, timeout_s: float = 60.0) -> None:
     """Return once `condition` holds.
 
     Raises:

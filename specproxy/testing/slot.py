@@ -5,11 +5,11 @@ Invariant: `Slot.tokens` is what the slot's KV cache would hold: the prompt and 
 generated, without the last sampled token.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from specproxy.testing.language import Distribution
+from specproxy.testing.language import Distribution, SamplingParams
 from specproxy.testing.parameters import CompletionParams
 
 
@@ -21,9 +21,9 @@ class State(Enum):
     GENERATING = "generating"
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Stats:
-    """Counts and simulated times of one task."""
+    """Counts and simulated times of one task; results hold copies."""
 
     num_cached: int = 0
     num_prompt: int = 0
@@ -32,6 +32,10 @@ class Stats:
     predicted_ms: float = 0.0
     num_drafted: int = 0
     num_accepted: int = 0
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        for name, count in counts.items():
+            setattr(self, name, getattr(self, name) + count)
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,10 @@ class Task:
     seed: int
     emit: Callable[[Result], None]
     index: int = 0
+    sampling: SamplingParams = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sampling = replace(self.params.sampling, seed=self.seed)
 
 
 @dataclass(eq=False)
@@ -192,7 +200,7 @@ class Slot:
                 timed = self.stop_type != "none" or task.params.timings_per_token
                 count = self.stats.num_predicted
                 shown = probs if probs is not None and probs.top else None
-                stats = self.stats if timed else None
+                stats = replace(self.stats) if timed else None
                 task.emit(Partial(sent, token, count, stats, shown))
         if incomplete:
             goes_on = True
@@ -213,7 +221,7 @@ class Slot:
             text=b"" if stream else bytes(self.text),
             tokens=() if stream else tuple(self.generated),
             slot=self.id,
-            stats=self.stats,
+            stats=replace(self.stats),
             num_tokens_cached=len(self.tokens),
             stop_type=self.stop_type,
             stopping_word=self.stopping_word,

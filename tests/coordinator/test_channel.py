@@ -197,6 +197,7 @@ async def test_unknown_types_and_answers_are_ignored(client: aiohttp.ClientSessi
         assert isinstance(await receive(channel), Prompt)
 
 
+@pytest.mark.load
 async def test_a_client_that_does_not_read_is_dropped_and_its_answers_are_not(
     client: aiohttp.ClientSession,
 ) -> None:
@@ -214,7 +215,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_its_answers_are_not(
         assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
         frame = await reader.read(1024)
         channel = json.loads(frame[frame.index(b"{") :])["channel"]
-        prompt = [9] * 4000  # its Prompt message is a large frame
+        prompt = [300] * 4000  # its Prompt message is a large frame
         for i in range(2000):
             if len(coordinator.channels) == 0:
                 break

@@ -127,11 +127,15 @@ async def test_the_proxy_ends_while_an_answer_runs() -> None:
 
 async def test_the_draft_is_killed_in_mid_answer() -> None:
     made = ScriptedDrafter(LANGUAGE, delay_s=0.002)
-    async with proxied(LANGUAGE, drafter=made, pass_ms=2.0) as rig:
+    async with proxied(LANGUAGE, drafter=made) as rig:
         body = asking(num_tokens=60, stream=True)
+        rig.target.clock.hold()
         task = spawn(rig.ask("chat", body), name="client")
-        await until(lambda: len(made.calls) > 5)
+        await until(lambda: made.calls)
+        await rig.target.clock.step(3)
         made.kill()
+        assert not task.done()
+        rig.target.clock.go()
         assert await task == await rig.alone("chat", body)
         await rig.rest()
         (status,) = (await rig.send("GET", "/specproxy/status")).json["routes"]

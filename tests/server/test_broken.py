@@ -21,10 +21,15 @@ def asking(kind: str, **more: Any) -> dict[str, Any]:
     return {"prompt": "Hi", limit: 20, "temperature": 0, **more}
 
 
+def patience(fault: Break) -> dict[str, Any]:
+    """The limit of silence: short only where it is what ends the answer."""
+    return {"target": {"idle_s": 0.3 if fault is Break.SILENCE else 30.0}}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", Break)
 async def test_a_broken_stream_ends_with_an_error(fault: Break, kind: str) -> None:
-    async with proxied(LANGUAGE, settings={"target": {"idle_s": 0.1}}) as rig:
+    async with proxied(LANGUAGE, settings=patience(fault)) as rig:
         body = asking(kind, stream=True)
         right = await rig.alone(kind, body)
         for after_events in (2, 100):
@@ -51,7 +56,7 @@ def is_finish(event: Any) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", Break)
 async def test_a_broken_whole_answer_is_a_bad_gateway(fault: Break, kind: str) -> None:
-    async with proxied(LANGUAGE, settings={"target": {"idle_s": 0.1}}) as rig:
+    async with proxied(LANGUAGE, settings=patience(fault)) as rig:
         rig.target.faults.stream = StreamFault(fault, after_events=2)
         got = await rig.ask(kind, asking(kind))
         assert (got.status, got.whole) == (502, True)

@@ -4,14 +4,13 @@ import asyncio
 import os
 import random
 import resource
-import time
 from typing import Any
 
 import aiohttp
 import pytest
 
 from specproxy.core.tasks import spawn, stop
-from specproxy.testing import Break, Language, StreamFault, drafter
+from specproxy.testing import Break, Language, StreamFault, drafter, until
 from specproxy.testing.rig import PATHS, Rig, proxied
 from specproxy.testing.soak import soak
 
@@ -31,6 +30,7 @@ def many_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+@pytest.mark.load
 @pytest.mark.usefixtures("many_descriptors")
 async def test_a_thousand_streams_passed_through_at_once() -> None:
     """None ends before all have begun, and in the middle of it other routes answer."""
@@ -45,9 +45,7 @@ async def test_a_thousand_streams_passed_through_at_once() -> None:
             body = {**CHAT, "max_tokens": 3, "stream": True}
             asked = [spawn(rig.ask("chat", body), name=f"{i}") for i in range(NUM_STREAMS)]
             await rig.target.wait_for(PATHS["chat"], NUM_STREAMS)
-            began_s = time.monotonic()
             assert (await rig.send("GET", "/v1/models")).status == 200
-            assert time.monotonic() - began_s < 5.0
             assert not any(one.done() for one in asked)
             rig.target.clock.go()
             answers = await asyncio.gather(*asked)
@@ -68,6 +66,7 @@ async def leave(rig: Rig, rng: random.Random) -> None:
     await stop(task)
 
 
+@pytest.mark.load
 async def test_a_thousand_cancellations_leave_all_at_rest() -> None:
     rng = random.Random(7)
     behaviour = drafter.noisy(0.2, random.Random(8))
@@ -84,9 +83,8 @@ async def test_a_thousand_cancellations_leave_all_at_rest() -> None:
 
         await asyncio.gather(*(clients() for _ in range(NUM_CLIENTS)))
         await rig.rest()
-        await asyncio.sleep(0.05)
-        assert footprint()[0] <= num_tasks + 3
-        assert footprint()[1] <= num_descriptors + 8  # kept-alive connections
+        await until(lambda: footprint()[0] <= num_tasks + 3)
+        await until(lambda: footprint()[1] <= num_descriptors + 8)  # kept-alive connections
         got = await rig.ask("chat", body)
         assert got == right
         assert got.headers["x-specproxy-mode"] == "seeding"
@@ -102,13 +100,15 @@ def footprint() -> tuple[int, int]:
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_cancelled_answer_is_closed_at_the_target_within_a_second(stream: bool) -> None:
+    """A second of the target's time: of ten passes."""
     async with proxied(LANGUAGE, pass_ms=100.0) as rig:
         asked = spawn(rig.ask("chat", {**CHAT, "max_tokens": 600, "stream": stream}), name="ask")
         await rig.target.wait_for(PATHS["chat"])
-        await asyncio.sleep(0.35)
+        await until(lambda: len(rig.target.passes) > 2)
         await stop(asked)
-        async with asyncio.timeout(1.0):
-            await rig.rest()
+        num_passes = len(rig.target.passes)
+        await rig.rest()
+        assert len(rig.target.passes) <= num_passes + 10
 
 
 async def test_a_target_that_is_silent_does_not_hold_up_other_routes() -> None:
@@ -118,7 +118,7 @@ async def test_a_target_that_is_silent_does_not_hold_up_other_routes() -> None:
         body = {**CHAT, "max_tokens": 50, "stream": True, "n": 1}
         asked = [spawn(rig.ask("chat", body), name=f"{i}") for i in range(20)]
         await rig.target.wait_for(PATHS["chat"])
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(30.0):
             for path in ("/v1/models", "/health", "/metrics", "/specproxy/status"):
                 assert (await rig.send("GET", path)).status == 200
         rig.target.faults.clear()  # those that still wait for a slot are answered
@@ -129,6 +129,7 @@ async def test_a_target_that_is_silent_does_not_hold_up_other_routes() -> None:
         await rig.rest()
 
 
+@pytest.mark.load
 async def test_a_short_soak_leaves_nothing_behind() -> None:
     soaked = await soak(250)
     assert soaked.outcomes.total() == 250

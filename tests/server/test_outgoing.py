@@ -122,8 +122,6 @@ async def test_an_error_before_the_first_ping_keeps_its_status(body: dict[str, A
             (401, b'{"error":{"message":"no"}}', "application/json"),
             (413, b'{"error":{"message":"no"}}', "application/json"),
             (429, b'{"error":{"message":"no"}}', "application/json"),
-            (500, b"", "text/plain"),
-            (502, b"<html></html>", "text/html"),
         ):
             headers = {"Retry-After": "9"}
             rig.target.faults.answer = CannedAnswer(status, raw, kind, headers)

@@ -109,7 +109,10 @@ async def pieces(raw: bytes) -> AsyncIterator[bytes]:
         yield raw[start : start + (1 << 18)]
 
 
-@pytest.mark.parametrize(("num_mib", "chunked"), [(1, False), (12, True), (60, False)])
+@pytest.mark.parametrize(
+    ("num_mib", "chunked"),
+    [(1, False), (12, True), pytest.param(60, False, marks=pytest.mark.load)],
+)
 async def test_bodies_with_images_pass(num_mib: int, chunked: bool) -> None:
     """By default; the target gets them as they came."""
     image = {"url": "data:image/png;base64," + "A" * (num_mib << 20)}

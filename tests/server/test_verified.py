@@ -145,6 +145,7 @@ async def test_while_the_channel_is_down_answers_pass_through() -> None:
         await check_equal(rig, "chat", asking("chat", temperature=0))
 
 
+@pytest.mark.load
 async def test_sampled_answers_have_the_targets_distribution() -> None:
     """Without a seed, with a noisy draft: first words through the proxy and alone."""
     language = Language(mean_length=0)
