@@ -6,7 +6,7 @@ wrong in here ends speculation for this answer and nothing else.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Protocol
 
 import structlog
@@ -15,7 +15,6 @@ from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.follower import Follower
 from specproxy.core.observed import ObservedAnswer
 from specproxy.core.stats import DraftCounts
-from specproxy.core.tasks import spawn, stop
 from specproxy.core.tree import Advance, DraftTree
 from specproxy.core.window import Window
 from specproxy.core.worth import SHADOW_TOKENS, Trial, Worth
@@ -65,7 +64,7 @@ class Session:
         self._acceptance = acceptance
         self._worth = worth
         self._trial = worth.begin()
-        self._enough = asyncio.Event()
+        self._enough: asyncio.Timeout | None = None
         self._observed = observed
         self._num_passes = -1
         self._num_followed = 0
@@ -115,15 +114,16 @@ class Session:
 
     async def _until_enough(self, lookahead: Lookahead) -> None:
         """Draft until cancelled, or until that has shown not to pay."""
-        drafting = spawn(lookahead.run(), name="look ahead")
-        enough = spawn(self._enough.wait(), name="enough")
-        try:
-            await asyncio.wait((drafting, enough), return_when=asyncio.FIRST_COMPLETED)
-            if drafting.done():
-                drafting.result()
-        finally:
-            await stop(enough)
-            await stop(drafting)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as self._enough:
+                try:
+                    await lookahead.run()
+                finally:
+                    self._enough = None
+
+    def _has_enough(self) -> None:
+        if self._enough is not None:
+            self._enough.reschedule(0.0)
 
     def _grew(self, num_tokens: int) -> None:
         self._counts.num_drafted += num_tokens
@@ -169,6 +169,6 @@ class Session:
         if self._trial is Trial.SEED:
             worth.said(num_tokens)
             if not worth.pays:
-                self._enough.set()
+                self._has_enough()
         elif self._num_followed >= SHADOW_TOKENS:
-            self._enough.set()
+            self._has_enough()

@@ -36,7 +36,7 @@ async def seeding_pair(
     """
     drafter = ScriptedDrafter(language)
     async with (
-        proxied(language, drafter=drafter, pass_ms=1.0, num_slots=5, n_ctx=n_ctx) as rig,
+        proxied(language, drafter=drafter, pass_ms=10.0, num_slots=5, n_ctx=n_ctx) as rig,
         ScriptedTarget(control or language, has_ngram_pool=False, n_ctx=n_ctx) as alone,
         pair_of("seeding", rig.server.url, alone.url) as pair,
     ):
