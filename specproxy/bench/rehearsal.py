@@ -7,6 +7,7 @@ are drafted as branches. What a proxy drafts beyond that is a hole in the record
 Invariant: no server that is measured learns or keeps anything of it.
 """
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
@@ -27,6 +28,10 @@ AHEAD_TOKENS = 32
 BRANCH_TOKENS = 8
 LIKELY = 0.05
 """An alternative less likely than that is no branch."""
+NUM_LANES = 4
+"""Answers recorded at a time; a draft has room for so many."""
+Said = tuple[list[int], list[int]]
+"""Ids of a prompt, and of what the target says to it."""
 
 
 async def rehearse(arms: Sequence[Arm], prompts: Sequence[Prompt], num_tokens: int) -> None:
@@ -41,7 +46,14 @@ async def rehearse(arms: Sequence[Arm], prompts: Sequence[Prompt], num_tokens: i
     drafter = next((arm.recorded for arm in arms if arm.recorded is not None), None)
     if drafter is None:
         return
-    for prompt, answer in await _answers(arms[0], prompts, num_tokens):
+    answers = await _answers(arms[0], prompts, num_tokens)
+    async with asyncio.TaskGroup() as lanes:  # what is drafted side by side shares its steps
+        for lane in range(NUM_LANES):
+            lanes.create_task(_record_all(drafter, answers[lane::NUM_LANES]), name="record")
+
+
+async def _record_all(drafter: RecordedDrafter, answers: Sequence[Said]) -> None:
+    for prompt, answer in answers:
         await record(drafter, prompt, answer)
 
 
@@ -85,17 +97,15 @@ def _num_agreed(line: Sequence[DraftToken], answer: Sequence[int]) -> int:
     return common_prefix([one.token for one in line], list(answer))
 
 
-async def _answers(
-    target: Arm, prompts: Sequence[Prompt], num_tokens: int
-) -> list[tuple[list[int], list[int]]]:
-    """Ids of each prompt, and of what the target says to it."""
+async def _answers(target: Arm, prompts: Sequence[Prompt], num_tokens: int) -> list[Said]:
+    """What the target says to each prompt, without delay."""
     server = target.server
     slot = (await read_facts(server)).seed_slot
     rtt_ms = None if target.link is None else target.link.rtt_ms
     if target.link is not None:
         await target.link.set_rtt_ms(0.0)
     tokens = TargetTokens(server)
-    found = []
+    found: list[Said] = []
     for prompt in prompts:
         read = await tokens.chat_prompt(chat_body(prompt.messages, num_tokens))
         body = {
