@@ -25,7 +25,7 @@ COLUMNS = ("row", "link and load", "bar", "ratio", "median", "met", "recorded", 
 NOTE = (
     "Ratio: totals over totals, its 95 % interval below; median: of the prompts' own ratios."
     " Recorded: the same with a recorded draft, which takes no core."
-    " A question mark: the bar lies within the interval."
+    " A question mark: the bar lies within the interval, or too little was asked for one."
 )
 
 Measure = Callable[[BenchCommand], Awaitable[Report]]

@@ -23,7 +23,7 @@ from specproxy.target.facts import read_facts
 from specproxy.target.seeding import plant
 from specproxy.target.tokens import TargetTokens
 
-AHEAD_TOKENS = 32
+AHEAD_TOKENS = 24
 """From where the draft leaves the answer on: proxies seldom go on for longer where it is unsure."""
 BRANCH_TOKENS = 8
 LIKELY = 0.05
