@@ -108,18 +108,19 @@ class HeldPrefixes:
     def rows(self, num_context: int, num_drafted: int) -> float:
         """Rows that a round of `num_drafted` tokens after `num_context` evaluates; those that fill
         a slot for the first time are spread over the rounds to come."""
-        used = self._lengths[: num_drafted + 1]
-        cold = num_drafted + 1 - len(used)
-        missing = sum(num_context - min(length, num_context - 1) for length in used)
-        filling = cold * num_context / AMORTISED_ROUNDS
-        return missing + filling + num_drafted * (num_drafted + 1) // 2
+        adding, filling = self._parts(num_context, num_drafted)
+        return adding + filling / AMORTISED_ROUNDS
 
     def evaluated(self, num_context: int, num_drafted: int) -> int:
         """Rows that such a round evaluates, those that fill a slot for the first time included."""
+        return sum(self._parts(num_context, num_drafted))
+
+    def _parts(self, num_context: int, num_drafted: int) -> tuple[int, int]:
+        """Rows that add to what slots hold, and rows that fill slots for the first time."""
         used = self._lengths[: num_drafted + 1]
         missing = sum(num_context - min(length, num_context - 1) for length in used)
         cold = num_drafted + 1 - len(used)
-        return missing + cold * num_context + num_drafted * (num_drafted + 1) // 2
+        return missing + num_drafted * (num_drafted + 1) // 2, cold * num_context
 
     def placed(self, num_context: int, num_drafted: int, num_accepted: int) -> None:
         """Such a round was run, and so many of its drafted tokens were right."""
