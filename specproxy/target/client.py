@@ -7,6 +7,8 @@ or TargetBroken (an answer began and did not end).
 import asyncio
 import io
 import json
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -20,6 +22,8 @@ from specproxy.settings import TargetSettings
 
 HEARTBEAT_S = 20.0
 """How often a silent WebSocket is asked whether it lives."""
+TRAVELS = 5
+"""Latest greetings of which the quickest tells the time to the target and back."""
 LARGE_BYTES = 1 << 20
 """From this size on a body is not sent in one go."""
 JSON_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -34,6 +38,7 @@ class TargetClient:
         self._session: aiohttp.ClientSession | None = None
         self._open: set[aiohttp.ClientResponse] = set()
         self._stopped = False
+        self._travels: deque[float] = deque(maxlen=TRAVELS)
 
     @property
     def name(self) -> str:
@@ -217,6 +222,26 @@ class TargetClient:
             raise TargetBroken(f"The draft channel to {self.name} broke.") from error
         finally:
             await socket.close()
+
+    async def greet(self) -> None:
+        """Ask for its health: a reply that takes no more than the way there and back.
+
+        Raises:
+            TargetUnreachable: no answer.
+            TargetError: it is loading, or no llama-server.
+        """
+        began_s = time.monotonic()
+        try:
+            await self.json("GET", "/health")
+        except TargetError:
+            self._travels.clear()  # it may come back elsewhere
+            raise
+        self._travels.append(time.monotonic() - began_s)
+
+    @property
+    def travel_s(self) -> float:
+        """Time to the target and back, by the quickest of its latest greetings; 0: not known."""
+        return min(self._travels, default=0.0)
 
     async def json(self, method: str, path: str, body: object = None) -> Any:
         """One small request of the proxy's own, answered in JSON.

@@ -42,7 +42,7 @@ async def read_facts(client: TargetClient) -> TargetFacts:
         TargetUnreachable: no answer.
         TargetError: it is loading, or it is no llama-server.
     """
-    await client.json("GET", "/health")
+    await client.greet()
     props: dict[str, Any] = await client.json("GET", "/props")
     models: dict[str, Any] = await client.json("GET", "/v1/models")
     try:

@@ -167,6 +167,7 @@ class Seeder:
     async def _until_due(self) -> None:
         """Until the running pass nears its end, whichever that is by then."""
         clock = self.clock
+        clock.travel_s = self._client.travel_s
         num_passes = clock.num_passes
         while (wait_s := clock.wait_s(now_s := time.monotonic())) > 0:
             if clock.num_passes != num_passes:

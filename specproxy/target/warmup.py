@@ -8,10 +8,17 @@ link that is about four round trips per worker, once per length; on a fast one i
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal
 
+import structlog
+
+from specproxy.errors import TargetError
 from specproxy.target.client import TargetClient
 from specproxy.target.seeding import plant
 
+log = structlog.get_logger(__name__)
+
+When = Literal["auto", "always", "never"]
 WORTH = 1.5
 """A new length must cost this many times a known one for warming to pay."""
 
@@ -27,6 +34,28 @@ class Warmer:
         self._num_vocab = num_vocab
         self._rng = rng
         self.num_warmed = 0
+
+    async def warm_up(
+        self, when: When, longest: int, idle: Callable[[], Awaitable[object]]
+    ) -> bool:
+        """Run every length below `longest` once, where `when` says so; a target that fails ends it.
+
+        Args:
+            when: `auto` measures whether it pays.
+            idle: returns when no answer is running.
+
+        Returns:
+            Whether all of them have been run.
+        """
+        try:
+            wanted = when == "always" or (when == "auto" and await self.pays(longest))
+            if wanted:
+                await self.warm(range(2, longest), idle)
+            log.info("warmed", target=self._client.name, num_lengths=self.num_warmed)
+            return wanted
+        except TargetError as error:
+            log.warning("warming stopped", target=self._client.name, reason=str(error))
+            return False
 
     async def pays(self, num_tokens: int) -> bool:
         """Whether a new length costs this target much more than one it knows.

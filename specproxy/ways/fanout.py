@@ -19,7 +19,7 @@ from specproxy.core.horizon import DraftPace
 from specproxy.core.observed import ObservedAnswer
 from specproxy.core.window import Window
 from specproxy.draft.protocol import Drafter
-from specproxy.errors import SpecproxyError, TargetError
+from specproxy.errors import SpecproxyError
 from specproxy.fanned import FannedSession
 from specproxy.settings import FanoutSettings
 from specproxy.target.batching import measure_batching
@@ -143,17 +143,11 @@ class FanoutWay:
         warmer = Warmer(
             self._client, seed_slot=facts.seed_slot, num_vocab=facts.num_vocab, rng=self._rng
         )
+        # the rows of a full round, and as many to fill a slot
+        longest = 2 * (settings.block_tokens + 1) ** 2
         try:
-            # the rows of a full round, and as many to fill a slot
-            longest = 2 * (settings.block_tokens + 1) ** 2
-            if settings.warm == "always" or (
-                settings.warm == "auto" and await warmer.pays(longest)
-            ):
-                await warmer.warm(range(2, longest), idle)
+            if await warmer.warm_up(settings.warm, longest, idle):
                 self._cost.warmed(range(longest))
-            log.info("warmed", target=self._client.name, num_lengths=warmer.num_warmed)
-        except TargetError as error:
-            log.warning("warming stopped", target=self._client.name, reason=str(error))
         finally:
             warmed()
 

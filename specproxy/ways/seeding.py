@@ -6,8 +6,6 @@ leased to nobody.
 
 import asyncio
 import random
-import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -21,7 +19,7 @@ from specproxy.core.tasks import spawn, stop
 from specproxy.core.window import Window
 from specproxy.core.worth import Worth
 from specproxy.draft.protocol import Drafter
-from specproxy.errors import TargetError
+from specproxy.probe.verdicts import SEEDING_FLAGS
 from specproxy.session import Session
 from specproxy.settings import SeedingSettings
 from specproxy.target.client import TargetClient
@@ -33,14 +31,7 @@ from specproxy.target.warmup import Warmer
 
 log = structlog.get_logger(__name__)
 
-TRAVELS = 5
-"""Latest replies of which the quickest tells the time to the target and back."""
-TRAVEL_EVERY_S = 3.0
-
-NO_POOL = (
-    "the target's n-gram pool takes no seeds: start it with --spec-type ngram-mod"
-    " --spec-ngram-mod-n-match 6 --spec-ngram-mod-n-min 1 --spec-ngram-mod-n-max 12"
-)
+NO_POOL = f"the target's n-gram pool takes no seeds: start it with {SEEDING_FLAGS}"
 NO_SEED_SLOT = "the target has one slot, and seeds need one of their own: start it with -np 2"
 
 
@@ -131,29 +122,11 @@ class SeedingWay:
             warmed: called once there is nothing left to warm.
             idle: returns when no answer is running.
         """
-        beside = [
-            spawn(self._warm(warmed, idle), name="warm-up"),
-            spawn(self._time_travel(), name="travel time"),
-        ]
+        warming = spawn(self._warm(warmed, idle), name="warm-up")
         try:
             await self._seeder.run()
         finally:
-            for task in beside:
-                await stop(task)
-
-    async def _time_travel(self) -> None:
-        """Keep the clock told how far away the target is: a small reply takes just that."""
-        taken: deque[float] = deque(maxlen=TRAVELS)
-        while True:
-            began_s = time.monotonic()
-            try:
-                await self._client.json("GET", "/health")
-            except TargetError:
-                taken.clear()  # the route will notice
-            else:
-                taken.append(time.monotonic() - began_s)
-                self._seeder.clock.travel_s = min(taken)
-            await asyncio.sleep(TRAVEL_EVERY_S)
+            await stop(warming)
 
     async def _warm(
         self, warmed: Callable[[], None], idle: Callable[[], Awaitable[object]]
@@ -164,14 +137,7 @@ class SeedingWay:
             self._client, seed_slot=facts.seed_slot, num_vocab=facts.num_vocab, rng=self._rng
         )
         try:
-            longest = settings.warm_tokens
-            if settings.warm == "always" or (
-                settings.warm == "auto" and await warmer.pays(longest)
-            ):
-                await warmer.warm(range(2, longest), idle)
-            log.info("warmed", target=self._client.name, num_lengths=warmer.num_warmed)
-        except TargetError as error:
-            log.warning("warming stopped", target=self._client.name, reason=str(error))
+            await warmer.warm_up(settings.warm, settings.warm_tokens, idle)
         finally:
             warmed()
 

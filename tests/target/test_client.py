@@ -62,6 +62,17 @@ async def test_json_and_its_errors(target: ScriptedTarget) -> None:
             await client.json("GET", "/health")
 
 
+async def test_greetings_tell_how_far_away_it_is(target: ScriptedTarget) -> None:
+    async with connected(target.url) as client:
+        assert client.travel_s == 0.0
+        await client.greet()
+        assert client.travel_s > 0.0
+        target.faults.loading = True
+        with pytest.raises(TargetError):
+            await client.greet()
+        assert client.travel_s == 0.0  # nobody knows where it comes back
+
+
 async def test_no_target() -> None:
     async with ScriptedTarget() as target:
         url = target.url

@@ -7,8 +7,8 @@ import pytest
 
 from specproxy.settings import TargetSettings
 from specproxy.target.client import TargetClient
-from specproxy.target.warmup import Warmer
-from specproxy.testing import ScriptedTarget
+from specproxy.target.warmup import Warmer, When
+from specproxy.testing import CannedAnswer, ScriptedTarget
 
 
 @pytest.fixture
@@ -58,3 +58,26 @@ async def test_it_waits_until_nothing_runs(target: ScriptedTarget, warmer: Warme
 
     await warmer.warm([2, 3, 4], idle)
     assert asked == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("when", "new_length_ms", "lengths"),
+    [("always", 0.0, {2, 3, 4}), ("never", 200.0, set()), ("auto", 200.0, {2, 3, 4, 5})],
+)
+async def test_all_is_warmed_where_that_is_wanted(
+    target: ScriptedTarget, warmer: Warmer, when: When, new_length_ms: float, lengths: set[int]
+) -> None:
+    async def idle() -> None:
+        pass
+
+    target.clock.pass_ms = 40.0
+    target.clock.new_length_ms = new_length_ms
+    assert await warmer.warm_up(when, 5, idle) is bool(lengths)
+    assert {one.num_tokens for one in target.passes} == lengths
+
+
+async def test_a_target_that_fails_ends_the_warming(target: ScriptedTarget, warmer: Warmer) -> None:
+    async def idle() -> None:
+        target.faults.answer = CannedAnswer(500, b"{}")
+
+    assert not await warmer.warm_up("always", 5, idle)
