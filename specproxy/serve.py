@@ -58,17 +58,18 @@ async def all_loaded(settings: Settings, console: Console) -> AsyncIterator[dict
     """The draft models of all routes, by the routes' names; each file is loaded once."""
     async with AsyncExitStack() as stack:
         files: dict[Path, Drafter | None] = {}
-        for route in settings.all_routes.values():
-            if route.draft is not None and route.draft.model.resolve() not in files:
-                files[route.draft.model.resolve()] = await stack.enter_async_context(
-                    _affordable(route.draft, console)
-                )
-        found = {
-            name: files[route.draft.model.resolve()]
-            for name, route in settings.all_routes.items()
-            if route.draft is not None
-        }
-        yield {name: drafter for name, drafter in found.items() if drafter is not None}
+        found: dict[str, Drafter] = {}
+        for name, route in settings.all_routes.items():
+            if route.draft is None:
+                continue
+            file = route.draft.model.resolve()
+            if file not in files:
+                opening = _affordable(route.draft, console)
+                files[file] = await stack.enter_async_context(opening)
+            drafter = files[file]
+            if drafter is not None:
+                found[name] = drafter
+        yield found
 
 
 @asynccontextmanager

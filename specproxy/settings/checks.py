@@ -92,12 +92,8 @@ def _check_drafts(routes: Mapping[str, RouteSettings]) -> None:
     """A file is loaded once."""
     loaded: dict[Path, DraftSettings] = {}
     for name, draft in _drafts(routes):
-        if (
-            loaded.setdefault(draft.model.resolve(), draft).model_copy(
-                update={"model": draft.model}
-            )
-            != draft
-        ):
+        first = loaded.setdefault(draft.model.resolve(), draft)
+        if first.model_copy(update={"model": draft.model}) != draft:
             raise ConfigError(
                 f"routes.{name}.draft: {draft.model} is loaded already, with other settings.",
                 remedy="Routes share a draft model, so they say the same of it.",
