@@ -15,7 +15,7 @@ from yarl import URL
 from specproxy.bench.arms import Arm
 from specproxy.bench.kinds import ProxyKind
 from specproxy.bench.proxies import before
-from specproxy.bench.recorded import RecordedDrafter, Recording
+from specproxy.bench.recorded import RecordedDrafter, recording_of
 from specproxy.draft.protocol import Drafter
 from specproxy.errors import SetupError, TargetError
 from specproxy.llama.location import find_libraries
@@ -122,7 +122,7 @@ class _Builder:
         self._rtt_ms = rtt_ms
         self._num_clients = num_clients
         self._warm = warm
-        self._recording = Recording()  # all recorded drafts are of one model
+        self._recording = recording_of(parts.models.draft)
 
     async def direct(
         self, name: Literal["target", "native"], front_rtt_ms: float, draft_n: int | None = None
@@ -195,11 +195,6 @@ class _Builder:
         return await self._stack.enter_async_context(client)
 
     def _settings(self, url: str, pool: DemoPool, kind: ProxyKind) -> Settings:
-        seeding: dict[str, Any] = {}
-        if self._warm == "always":
-            seeding["warm"] = self._warm
-        if kind.way == "seeding-on-draft":  # what the server's own draft proposes hides it
-            seeding["n_match"] = pool.options.n_match
         wanted: dict[str, Any] = {
             "target": {"url": url},
             "draft": {
@@ -207,6 +202,6 @@ class _Builder:
                 "num_sequences": max(4, 2 * pool.options.num_user_slots),
             },
             "listen": {"host": "127.0.0.1", "port": 0},
-            "seeding": seeding,
+            "seeding": {"warm": "always"} if self._warm == "always" else {},
         }
         return load(None, **wanted)

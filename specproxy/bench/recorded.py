@@ -13,6 +13,8 @@ import asyncio
 import hashlib
 from array import array
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 from specproxy.core.drafted import DraftToken
 from specproxy.core.vocabulary import Vocabulary
@@ -57,6 +59,21 @@ class Recording:
     def after(self, context: Context) -> DraftToken | None:
         """None: a hole."""
         return self._next.get(context.key)
+
+    def line(self, tokens: Sequence[int], num_tokens: int) -> list[DraftToken]:
+        """What follows `tokens`, up to a hole, `num_tokens` at most."""
+        context = Context(tokens)
+        found: list[DraftToken] = []
+        while len(found) < num_tokens and (one := self.after(context)) is not None:
+            found.append(one)
+            context.add(one.token)
+        return found
+
+
+@cache
+def recording_of(model: Path) -> Recording:
+    """The process's one recording of a draft model: what one run has recorded serves the next."""
+    return Recording()
 
 
 class RecordedDrafter:

@@ -71,8 +71,9 @@ async def record(drafter: RecordedDrafter, prompt: Sequence[int], answer: Sequen
             context = [*prompt, *answer[:num_said]]
             here = recording.after(Context(context))
             for token, probability in here.alternatives if here is not None else ():
-                if probability >= LIKELY and token != said:
-                    branched = [*context, token]
+                branched = [*context, token]
+                is_known = recording.after(Context(branched)) is not None
+                if probability >= LIKELY and token != said and not is_known:
                     recording.learn(branched, await sequence.draft(branched, BRANCH_TOKENS))
 
 
@@ -86,7 +87,8 @@ async def _line(
     line: list[DraftToken] = []
     while len(line) - _num_agreed(line, answer) < AHEAD_TOKENS:
         so_far = [*context, *(one.token for one in line)]
-        more = await sequence.draft(so_far, AHEAD_TOKENS)
+        more = drafter.recording.line(so_far, AHEAD_TOKENS)
+        more = more or await sequence.draft(so_far, AHEAD_TOKENS)
         line += more
         if not more or drafter.vocabulary.is_end(more[-1].token):
             break

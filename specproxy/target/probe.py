@@ -1,18 +1,15 @@
 """Does this target's n-gram pool take seeds, and with which key length? Found by seeding.
 
-The target first continues a random prompt by itself; that continuation is then seeded without
-its context, and asked for again. A pool with key length n proposes nothing until n of the
-seeded tokens have been said, and then the next ones: the token count at the first proposal is n.
-
-A stream has no event for the pieces of a cut character. One among those tokens makes n look
-longer than it is; then another prompt is tried.
+A trial asks for three tokens after a random prompt, so that there is one pass that can verify one
+proposed token: was it accepted? Then it seeds the prompt's end and the first token with
+something else behind them than was said (what the target says if nothing was accepted, nonsense
+if it was), and asks again. The answer differs only if the pool knew that key. A target that
+also drafts by itself changes nothing in that. Source: llama.cpp `common/speculative.cpp`.
 """
 
-import itertools
 import json
 import random
-import statistics
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specproxy.errors import TargetError
@@ -20,106 +17,134 @@ from specproxy.target.client import JSON_HEADERS, TargetClient
 from specproxy.target.seeding import plant
 from specproxy.target.sse import SSEParser
 
-NUM_PROMPT = 4
-NUM_CONTINUED = 27
-"""Prompt and continuation stay below the 32 tokens after which a server learns by itself."""
-NUM_TRIES = 8
+MAX_KEY = 26
+"""The prompt's length, and the longest key that is found. With what is asked for it stays below
+the 32 tokens after which a server learns by itself."""
+NUM_BEYOND = 24
+"""Seeded tokens behind the key: about a seed of the proxy's own. A pool that wants longer chains
+(`n_min`) would seldom take those either."""
+NUM_ASKED = 3
+"""The first comes with the prompt, the second from a pass that may verify one proposed token."""
+NUM_TRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class PoolFacts:
-    """What the probe found.
+class _Said:
+    """What the target said, and how many of it had been proposed. A target that does not know
+    `return_tokens` says nothing."""
 
-    Attributes:
-        n_match: key length of the pool; None when it took no seed.
-        num_accepted: seeded tokens that the target accepted in the probe.
-        pass_s: time of one plain pass, median, seconds.
-    """
-
-    n_match: int | None
-    num_accepted: int
-    pass_s: float
-
-    @property
-    def takes_seeds(self) -> bool:
-        return self.n_match is not None
-
-
-async def probe_pool(
-    client: TargetClient, *, num_vocab: int, seed_slot: int, rng: random.Random
-) -> PoolFacts:
-    """Probe the pool in its seed slot; takes about 50 plain passes.
-
-    Raises:
-        TargetError: the target failed meanwhile.
-    """
-    unsure: list[PoolFacts] = []
-    for _ in range(NUM_TRIES):
-        facts, is_sure = await _probe_once(client, num_vocab, seed_slot, rng)
-        if is_sure:
-            return facts
-        unsure.append(facts)
-    return min(unsure, key=lambda facts: facts.n_match or NUM_CONTINUED)
-
-
-async def _probe_once(
-    client: TargetClient, num_vocab: int, seed_slot: int, rng: random.Random
-) -> tuple[PoolFacts, bool]:
-    """One try, and whether every token that counts had its event."""
-    prompt = [rng.randrange(num_vocab // 8, num_vocab) for _ in range(NUM_PROMPT)]
-    alone = await _continue(client, prompt, seed_slot)
-    await plant(client, alone.tokens, seed_slot=seed_slot)
-    seeded = await _continue(client, prompt, seed_slot)
-    facts = PoolFacts(seeded.num_before_proposal, seeded.num_accepted, alone.pass_s)
-    return facts, not seeded.has_gap
-
-
-@dataclass(frozen=True, slots=True)
-class _Continuation:
     tokens: list[int]
-    num_before_proposal: int | None
     num_accepted: int
-    pass_s: float
-    has_gap: bool
 
 
-async def _continue(client: TargetClient, prompt: list[int], slot: int) -> _Continuation:
-    """The target's greedy continuation of `prompt`, token by token."""
-    body = {
-        "prompt": prompt,
-        "n_predict": NUM_CONTINUED,
-        "temperature": 0,
-        "ignore_eos": True,
-        "id_slot": slot,
-        "cache_prompt": False,
-        "stream": True,
-        "return_tokens": True,
-        "timings_per_token": True,
-    }
-    parser = SSEParser()
-    tokens: list[int] = []
-    before: int | None = None
-    accepted = 0
-    has_gap = False
-    times: list[float] = []
-    async with client.request(
-        "POST", "/completion", headers=JSON_HEADERS, data=json.dumps(body).encode()
-    ) as response:
-        if response.status != 200:
-            raise TargetError(f"The target {client.name} answered a probe with {response.status}.")
-        async for chunk in client.chunks(response):
-            for event in parser.feed(chunk):
-                reply = json.loads(event.data)
-                timings = reply.get("timings") or {}
-                accepted = max(accepted, int(timings.get("draft_n_accepted", 0)))
-                if before is None and not reply.get("stop"):
-                    has_gap = has_gap or reply.get("tokens_predicted") != len(tokens) + 1
-                if before is None and timings.get("draft_n", 0) > 0:
-                    before = int(timings["predicted_n"]) - 1
-                if not reply.get("stop"):
-                    tokens += reply.get("tokens", [])
-                    times.append(time.monotonic())
-    steps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    return _Continuation(
-        tokens, before, accepted, statistics.median(steps) if steps else 0.0, has_gap
-    )
+class PoolProbe:
+    """Trials of one target's pool, in its seed slot.
+
+    Args:
+        num_vocab: size of its vocabulary; prompts are random ids, so that no pool knows them.
+    """
+
+    def __init__(
+        self, client: TargetClient, *, num_vocab: int, seed_slot: int, rng: random.Random
+    ) -> None:
+        self._client = client
+        self._num_vocab = num_vocab
+        self._seed_slot = seed_slot
+        self._rng = rng
+
+    async def n_match(self) -> int | None:
+        """Key length of the pool; None if it takes no seeds. Takes about 45 plain passes, about
+        8 where there is no pool.
+
+        Raises:
+            TargetError: the target failed meanwhile.
+        """
+        low, high = 1, MAX_KEY
+        if not await self.proposes(high, NUM_BEYOND):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if await self.proposes(middle, NUM_BEYOND):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    async def proposes(self, num_key: int, num_beyond: int) -> bool:
+        """Whether the pool proposes anything once `num_key` tokens and `num_beyond` more have
+        been seeded.
+
+        Raises:
+            TargetError: the target failed meanwhile.
+        """
+        for _ in range(NUM_TRIES):
+            prompt = self._random(MAX_KEY)
+            alone = await self._ask(prompt)
+            if len(alone.tokens) != NUM_ASKED:
+                continue
+            first, *rest = alone.tokens
+            if first in prompt + rest:
+                continue  # a key of one token would lead elsewhere
+            nonsense = self._random(num_beyond, but=alone.tokens)
+            beyond = nonsense if alone.num_accepted else [*rest, *nonsense][:num_beyond]
+            await self._plant([*prompt, first, *beyond][MAX_KEY + 1 - num_key :])
+            seeded = await self._ask(prompt)
+            if seeded.tokens == alone.tokens:  # else a near-tie: it tells nothing
+                return seeded.num_accepted != alone.num_accepted
+        return False
+
+    async def num_proposed(self, num_key: int, num_beyond: int) -> int:
+        """How many of `num_beyond` seeded tokens are proposed in one pass; 0: none.
+
+        Raises:
+            TargetError: the target failed meanwhile.
+        """
+        prompt = self._random(MAX_KEY)
+        alone = await self._ask(prompt)
+        await self._plant([*prompt, *alone.tokens[:1]][-num_key:] + self._random(num_beyond))
+        return await self._first_proposal(prompt, num_beyond + NUM_ASKED)
+
+    def _random(self, num_tokens: int, but: Sequence[int] = ()) -> list[int]:
+        """So many ids, no two alike, none of them in `but`."""
+        ids = range(self._num_vocab // 8, self._num_vocab)
+        drawn = self._rng.sample(ids, num_tokens + len(but))
+        return [token for token in drawn if token not in but][:num_tokens]
+
+    async def _plant(self, tokens: list[int]) -> None:
+        await plant(self._client, tokens, seed_slot=self._seed_slot)
+
+    async def _ask(self, prompt: list[int]) -> _Said:
+        """The target's greedy continuation of `prompt`."""
+        reply = await self._client.json("POST", "/completion", self._body(prompt, NUM_ASKED))
+        timings = reply.get("timings") or {}
+        return _Said(reply.get("tokens") or [], int(timings.get("draft_n_accepted", 0)))
+
+    async def _first_proposal(self, prompt: list[int], num_tokens: int) -> int:
+        """Length of what is proposed first in the answer to `prompt`."""
+        body = self._body(prompt, num_tokens) | {"stream": True, "timings_per_token": True}
+        parser = SSEParser()
+        data = json.dumps(body).encode()
+        async with self._client.request(
+            "POST", "/completion", headers=JSON_HEADERS, data=data
+        ) as response:
+            if response.status != 200:
+                raise TargetError(
+                    f"The target {self._client.name} answered a probe with {response.status}."
+                )
+            async for chunk in self._client.chunks(response):
+                for event in parser.feed(chunk):
+                    reply = json.loads(event.data)
+                    if num_proposed := int((reply.get("timings") or {}).get("draft_n", 0)):
+                        return num_proposed
+        return 0
+
+    def _body(self, prompt: list[int], num_tokens: int) -> dict[str, object]:
+        return {
+            "prompt": prompt,
+            "n_predict": num_tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+            "id_slot": self._seed_slot,
+            "cache_prompt": False,
+            "return_tokens": True,
+        }

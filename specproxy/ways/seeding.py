@@ -24,7 +24,7 @@ from specproxy.session import Session
 from specproxy.settings import SeedingSettings
 from specproxy.target.client import TargetClient
 from specproxy.target.facts import TargetFacts
-from specproxy.target.probe import probe_pool
+from specproxy.target.probe import PoolProbe
 from specproxy.target.seeding import Seeder
 from specproxy.target.tokens import TargetTokens
 from specproxy.target.warmup import Warmer
@@ -43,15 +43,11 @@ async def find_n_match(
     Raises:
         TargetError: it did not answer.
     """
-    for _ in range(2):  # a near-tie between two runs of the target can hide the pool once
-        pool = await probe_pool(
-            client, num_vocab=facts.num_vocab, seed_slot=facts.seed_slot, rng=rng
-        )
-        if pool.n_match is not None:
-            if settings.n_match not in (None, pool.n_match):
-                log.warning("seeding.n_match is not the target's", found=pool.n_match)
-            return pool.n_match
-    return None
+    probe = PoolProbe(client, num_vocab=facts.num_vocab, seed_slot=facts.seed_slot, rng=rng)
+    n_match = await probe.n_match()
+    if n_match is not None and settings.n_match not in (None, n_match):
+        log.warning("seeding.n_match is not the target's", found=n_match)
+    return n_match
 
 
 class SeedingWay:

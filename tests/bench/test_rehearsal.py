@@ -70,6 +70,19 @@ async def test_likely_alternatives_beside_the_answer_are_known() -> None:
     assert num_branches
 
 
+async def test_what_is_recorded_is_not_drafted_again() -> None:
+    drafter = drafter_of(often_wrong)
+    prompt = LANGUAGE.vocabulary.tokenize("Hello sea")
+    answer = [one.token for one in perfect(replace(LANGUAGE, mean_length=0), prompt, 20)]
+    await record(drafter, prompt, answer)
+    real, num_known = drafter.real, len(drafter.recording)
+    assert isinstance(real, ScriptedDrafter)
+    num_calls = len(real.calls)
+    await record(drafter, prompt, answer[:12])
+    assert num_known > 20
+    assert (len(real.calls), len(drafter.recording)) == (num_calls, num_known)
+
+
 async def test_a_draft_that_says_nothing_ends_it() -> None:
     drafter = drafter_of(empty)
     await record(drafter, [1, 2], [3, 4])

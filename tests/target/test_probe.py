@@ -8,41 +8,53 @@ import pytest
 from specproxy.errors import TargetError
 from specproxy.settings import TargetSettings
 from specproxy.target.client import TargetClient
-from specproxy.target.probe import PoolFacts, probe_pool
-from specproxy.testing import Break, CannedAnswer, Language, ScriptedTarget, StreamFault
+from specproxy.target.probe import PoolProbe
+from specproxy.testing import CannedAnswer, Language, ScriptedTarget
 
 
-async def probed(target: ScriptedTarget, seed: int = 0) -> PoolFacts:
+def probe_of(target: ScriptedTarget, client: TargetClient, seed: int = 0) -> PoolProbe:
+    return PoolProbe(
+        client,
+        num_vocab=len(target.language.vocabulary),
+        seed_slot=len(target.engine.slots) - 1,
+        rng=random.Random(seed),
+    )
+
+
+async def probed(target: ScriptedTarget, seed: int = 0) -> int | None:
     async with TargetClient(TargetSettings(url=target.url)) as client:
-        return await probe_pool(
-            client,
-            num_vocab=len(target.language.vocabulary),
-            seed_slot=len(target.engine.slots) - 1,
-            rng=random.Random(seed),
-        )
+        return await probe_of(target, client, seed).n_match()
 
 
-@pytest.mark.parametrize("n_match", [1, 2, 4, 6, 16])
+@pytest.mark.parametrize("n_match", [1, 2, 4, 6, 16, 26])
 async def test_the_key_length_is_found(n_match: int) -> None:
     for seed in range(8):  # the toy language is full of cut characters
         async with ScriptedTarget(n_match=n_match) as target:
-            facts = await probed(target, seed)
-        assert facts.takes_seeds
-        assert facts.n_match == n_match
-        assert facts.num_accepted > 0
+            assert await probed(target, seed) == n_match
 
 
 @pytest.mark.parametrize("flags", [{"has_ngram_pool": False}, {"n_min": 48}, {"n_match": 32}])
 async def test_no_pool_or_one_that_wants_long_chains(flags: dict[str, Any]) -> None:
     async with ScriptedTarget(**flags) as target:
-        facts = await probed(target)
-    assert not facts.takes_seeds
-    assert facts.n_match is None
+        assert await probed(target) is None
+
+
+@pytest.mark.parametrize(("n_min", "n_max"), [(1, 4), (5, 16), (0, 64)])
+async def test_what_is_proposed_of_a_seed(n_min: int, n_max: int) -> None:
+    async with (
+        ScriptedTarget(n_match=4, n_min=n_min, n_max=n_max) as target,
+        TargetClient(TargetSettings(url=target.url)) as client,
+    ):
+        probe = probe_of(target, client)
+        assert await probe.num_proposed(4, 20) == min(n_max, 20)
+        assert await probe.num_proposed(3, 20) == 0
+        assert await probe.proposes(4, max(n_min, 1))
+        assert n_min < 2 or not await probe.proposes(4, n_min - 1)
 
 
 async def test_only_the_seed_slot_is_used_and_the_end_of_turn_does_not_end_it() -> None:
     async with ScriptedTarget(Language(mean_length=2)) as target:
-        assert (await probed(target)).n_match == 4
+        assert await probed(target) == 4
         for request in target.received("/completion"):
             assert request.json["id_slot"] == 3
         assert all(set(one.emitted) <= {3} for one in target.passes)
@@ -52,8 +64,4 @@ async def test_a_target_that_fails_meanwhile() -> None:
     async with ScriptedTarget() as target:
         target.faults.answer = CannedAnswer(500, b"{}")
         with pytest.raises(TargetError, match="500"):
-            await probed(target)
-        target.faults.clear()
-        target.faults.stream = StreamFault(Break.RESET, after_events=5)
-        with pytest.raises(TargetError):
             await probed(target)
