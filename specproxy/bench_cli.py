@@ -12,7 +12,7 @@ from rich.console import Console
 from specproxy import logs
 from specproxy.errors import ConfigError
 from specproxy.running import run_until_told
-from specproxy.settings import LogSettings, load
+from specproxy.settings import LogSettings, load_one_target
 
 
 def register(app: typer.Typer) -> None:
@@ -124,7 +124,7 @@ def bench(
         rows = rows_of(bars, quick=quick)
         path = json_file or (None if quick else RESULTS)
         parts = demo_parts(console)
-        measure = partial(demo_report, parts=parts, console=console)
+        measure = partial(demo_report, parts=parts, console=console, swept_link=True)
         raise typer.Exit(
             run_until_told(lambda: measure_bars(rows, path, measure, console, Console()))
         )
@@ -158,8 +158,7 @@ def bench(
                 remedy="Use --demo, or one number of --clients.",
             )
         pool = OwnPool(
-            load(
-                None,
+            load_one_target(
                 target={"url": target},
                 draft={"model": draft},
                 listen={"host": "127.0.0.1", "port": 0},

@@ -4,6 +4,8 @@ Invariant: each arm has a server process of its own. A server with an n-gram poo
 processes, so arms that shared one would tell each other the answers.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -55,6 +57,19 @@ class Arm:
     def is_recorded(self) -> bool:
         """Whether its draft takes no core, which nobody can have: it is there to be compared."""
         return self.kind is not None and self.kind.recorded_ms is not None
+
+    @asynccontextmanager
+    async def without_delay(self) -> AsyncIterator[None]:
+        """For what is not timed: its link, if we can change it, has no delay meanwhile."""
+        if self.link is None:
+            yield
+            return
+        rtt_ms = self.link.rtt_ms
+        await self.link.set_rtt_ms(0.0)
+        try:
+            yield
+        finally:
+            await self.link.set_rtt_ms(rtt_ms)
 
     async def proxy_counts(self) -> ProxyCounts | None:
         """The proxy's own counts so far; None without a proxy."""

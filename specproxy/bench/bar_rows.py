@@ -24,7 +24,7 @@ ROWS = (
     BarRow(
         "rtt80",
         "80 ms, one client",
-        replace(_NATIVE, modes=_BOTH),
+        replace(_NATIVE, modes=_BOTH, num_prompts=8),
         (Bar(4.0, "alone"), Bar(1.0, "native"), Bar(1.2, "native", "seeding-on-draft")),
     ),
     BarRow(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 
 from rich.console import Console
 
@@ -45,12 +46,22 @@ async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: 
     return _conclude(command, report, out)
 
 
-async def demo_report(command: BenchCommand, parts: DemoParts, console: Console) -> Report:
-    """Measure at one round trip, with one number of clients, on pools of the demo."""
+async def demo_report(
+    command: BenchCommand, parts: DemoParts, console: Console, *, swept_link: bool = False
+) -> Report:
+    """Measure at one round trip, with one number of clients, on pools of the demo.
+
+    Args:
+        swept_link: start and warm on a link without delay, as a sweep does: minutes less on a slow
+            one, and no figures of cold servers.
+    """
     parts = await asyncio.to_thread(with_draft, parts, command.draft, console)
-    async with _arms(command, parts, console, command.clients[0]) as arms:
+    num_clients, options = command.clients[0], command.options
+    async with _arms(command, parts, console, num_clients, swept_link=swept_link) as arms:
+        set_link = partial(set_rtt_ms, arms, command.rtt_ms) if swept_link else None
+        options = replace(options, cold=options.cold and not swept_link)
         with BenchProgress(console, len(arms), len(command.prompts)) as progress:
-            return await measured(command, arms, progress)
+            return await measured(command, arms, progress, options=options, set_link=set_link)
 
 
 async def bench_own(command: BenchCommand, pool: OwnPool, console: Console, out: Console) -> int:

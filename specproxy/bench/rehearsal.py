@@ -103,24 +103,20 @@ async def _answers(target: Arm, prompts: Sequence[Prompt], num_tokens: int) -> l
     """What the target says to each prompt, without delay."""
     server = target.server
     slot = (await read_facts(server)).seed_slot
-    rtt_ms = None if target.link is None else target.link.rtt_ms
-    if target.link is not None:
-        await target.link.set_rtt_ms(0.0)
     tokens = TargetTokens(server)
     found: list[Said] = []
-    for prompt in prompts:
-        read = await tokens.chat_prompt(chat_body(prompt.messages, num_tokens))
-        body = {
-            "prompt": read,
-            "n_predict": num_tokens,
-            "temperature": 0,
-            "return_tokens": True,
-            "cache_prompt": False,
-            "id_slot": slot,
-        }
-        reply: dict[str, Any] = await server.json("POST", "/completion", body)
-        found.append((read, list(reply["tokens"])))
-    await plant(server, found[0][0][:1], seed_slot=slot)  # or it would know the last prompt
-    if target.link is not None and rtt_ms is not None:
-        await target.link.set_rtt_ms(rtt_ms)
+    async with target.without_delay():
+        for prompt in prompts:
+            read = await tokens.chat_prompt(chat_body(prompt.messages, num_tokens))
+            body = {
+                "prompt": read,
+                "n_predict": num_tokens,
+                "temperature": 0,
+                "return_tokens": True,
+                "cache_prompt": False,
+                "id_slot": slot,
+            }
+            reply: dict[str, Any] = await server.json("POST", "/completion", body)
+            found.append((read, list(reply["tokens"])))
+        await plant(server, found[0][0][:1], seed_slot=slot)  # or it would know the last prompt
     return found

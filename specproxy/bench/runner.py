@@ -187,17 +187,17 @@ async def run(
     judge = Judge(arms[0].server, margin=options.tie_margin, stepwise=not options.paired)
     references = dict(zip(asked[0], answers[0], strict=True))
     checked = References(arms[0].server, judge, options.num_tokens, references)
+    async with arms[0].without_delay():
+        verdicts = [
+            [await checked.verdict(*one) for one in zip(mine, given, strict=True)]
+            for mine, given in zip(asked, answers, strict=True)
+        ]
     return [
         ArmResult(
             arm,
             asked[index],
             tuple(answers[index]),
-            tuple(
-                [
-                    await checked.verdict(*one)
-                    for one in zip(asked[index], answers[index], strict=True)
-                ]
-            ),
+            tuple(verdicts[index]),
             warmed[index],
             {} if counted is None else counted.counts,
             options,

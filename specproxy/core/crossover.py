@@ -53,9 +53,15 @@ class Level:
 
 
 class Crossover:
-    """One route's knowledge. Levels of load: 1, 2-3, 4-7, 8-15... answers at a time."""
+    """One route's knowledge. Levels of load: 1, 2-3, 4-7, 8-15... answers at a time.
+
+    Attributes:
+        drafts_itself: the target drafts where it is left alone. Neither way is a slow one then, so
+            they are compared from the first answers on, at any load.
+    """
 
     def __init__(self) -> None:
+        self.drafts_itself = False
         self._levels: dict[int, Level] = {}
 
     def __repr__(self) -> str:
@@ -80,13 +86,15 @@ class Crossover:
         """
         level = self._level(num_running)
         level.num_asked += 1
-        if num_running < ALWAYS_BELOW and level.speculates:
+        if num_running < ALWAYS_BELOW and level.speculates and not self.drafts_itself:
             return True
-        if level.speculates and level.with_drafts.num_answers < PROBE_AFTER:
+        num_first = 0 if self.drafts_itself else PROBE_AFTER
+        if level.speculates and level.with_drafts.num_answers < num_first:
             return True
         other = level.alone if level.speculates else level.with_drafts
         is_unknown = other.num_answers < MIN_ANSWERS or now_s - other.at_s > FORGET_S
-        every = max(2, PROBE_EVERY // 3) if is_unknown else PROBE_EVERY
+        soon = 2 if self.drafts_itself else PROBE_EVERY // 3
+        every = soon if is_unknown else PROBE_EVERY
         probes = level.num_asked % every == 0
         return level.speculates != probes
 

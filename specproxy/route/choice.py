@@ -20,7 +20,7 @@ from specproxy.target.facts import TargetFacts
 from specproxy.target.tokens import TargetTokens
 from specproxy.ways.coordinator import CoordinatorWay
 from specproxy.ways.fanout import FanoutWay
-from specproxy.ways.seeding import NO_POOL, NO_SEED_SLOT, SeedingWay, find_n_match
+from specproxy.ways.seeding import NO_POOL, NO_SEED_SLOT, PoolFacts, SeedingWay, find_pool
 
 Way = SeedingWay | FanoutWay | CoordinatorWay
 
@@ -31,11 +31,13 @@ class Choice:
 
     Attributes:
         way: to be run; None leaves every answer to the target alone.
+        drafts_itself: the target drafts by itself where it is left alone.
     """
 
     mode: Mode
     reason: str
     way: Way | None = None
+    drafts_itself: bool = False
 
 
 class Chooser:
@@ -77,13 +79,13 @@ class Chooser:
         self._learned.state.recall(drafter.vocabulary.name, facts.model, time.monotonic())
         if facts.takes_drafts:
             return self._coordinator(drafter)
-        n_match, no_pool = None, "seeding.mode is off"
+        pool, no_pool = PoolFacts(None), "seeding.mode is off"
         if self._seeding.mode != "off":
-            n_match = await find_n_match(self._client, facts, self._seeding, self._rng)
+            pool = await find_pool(self._client, facts, self._seeding, self._rng)
             no_pool = NO_POOL
-        if n_match is None:
+        if pool.n_match is None:
             return await self._fan_out(drafter, facts, no_pool)
-        return self._seed(drafter, facts, n_match)
+        return self._seed(drafter, facts, pool.n_match, drafts_itself=pool.drafts_itself)
 
     async def _checked(self, drafter: Drafter, facts: TargetFacts) -> LimitedDrafter:
         """The drafter, for the ids that both have.
@@ -107,7 +109,9 @@ class Chooser:
         )
         return Choice(Mode.STARTING, "the draft channel is not open yet", way)
 
-    def _seed(self, drafter: Drafter, facts: TargetFacts, n_match: int) -> Choice:
+    def _seed(
+        self, drafter: Drafter, facts: TargetFacts, n_match: int, *, drafts_itself: bool
+    ) -> Choice:
         way = SeedingWay(
             self._client,
             drafter,
@@ -118,7 +122,9 @@ class Chooser:
             observed=self._learned.observed,
             rng=self._rng,
         )
-        return Choice(Mode.SEEDING, f"the target takes seeds, n_match {n_match}", way)
+        beside = ", and drafts by itself where there is none" if drafts_itself else ""
+        reason = f"the target takes seeds, n_match {n_match}{beside}"
+        return Choice(Mode.SEEDING, reason, way, drafts_itself=drafts_itself)
 
     async def _fan_out(self, drafter: Drafter, facts: TargetFacts, no_pool: str) -> Choice:
         """For a target that takes no seeds, if it allows it."""

@@ -127,6 +127,7 @@ class Route:
                 self.model = facts.model
                 choice = await self._chooser.choose(facts)
                 self.answers.way = choice.way
+                self.load.crossover.drafts_itself = choice.drafts_itself
                 self._settle(choice.mode, choice.reason)
                 await self._watch(facts)
             except TargetError as error:

@@ -30,10 +30,11 @@ NUM_TRIES = 6
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What the target said, and how many of it had been proposed. A target that does not know
+    """What the target said, and what of it had been proposed. A target that does not know
     `return_tokens` says nothing."""
 
     tokens: list[int]
+    num_proposed: int
     num_accepted: int
 
 
@@ -42,6 +43,9 @@ class PoolProbe:
 
     Args:
         num_vocab: size of its vocabulary; prompts are random ids, so that no pool knows them.
+
+    Attributes:
+        drafts_itself: it has proposed what nobody had seeded.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class PoolProbe:
         self._num_vocab = num_vocab
         self._seed_slot = seed_slot
         self._rng = rng
+        self.drafts_itself = False
 
     async def n_match(self) -> int | None:
         """Key length of the pool; None if it takes no seeds. Takes about 45 plain passes, about
@@ -80,6 +85,7 @@ class PoolProbe:
         for _ in range(NUM_TRIES):
             prompt = self._random(MAX_KEY)
             alone = await self._ask(prompt)
+            self.drafts_itself |= alone.num_proposed > 0
             if len(alone.tokens) != NUM_ASKED:
                 continue
             first, *rest = alone.tokens
@@ -117,7 +123,11 @@ class PoolProbe:
         """The target's greedy continuation of `prompt`."""
         reply = await self._client.json("POST", "/completion", self._body(prompt, NUM_ASKED))
         timings = reply.get("timings") or {}
-        return _Said(reply.get("tokens") or [], int(timings.get("draft_n_accepted", 0)))
+        return _Said(
+            reply.get("tokens") or [],
+            int(timings.get("draft_n", 0)),
+            int(timings.get("draft_n_accepted", 0)),
+        )
 
     async def _first_proposal(self, prompt: list[int], num_tokens: int) -> int:
         """Length of what is proposed first in the answer to `prompt`."""

@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import structlog
 
@@ -35,10 +36,23 @@ NO_POOL = f"the target's n-gram pool takes no seeds: start it with {SEEDING_FLAG
 NO_SEED_SLOT = "the target has one slot, and seeds need one of their own: start it with -np 2"
 
 
-async def find_n_match(
+@dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """A target's n-gram pool.
+
+    Attributes:
+        n_match: its key length; None: it takes no seeds.
+        drafts_itself: the target drafts where nothing is seeded.
+    """
+
+    n_match: int | None
+    drafts_itself: bool = False
+
+
+async def find_pool(
     client: TargetClient, facts: TargetFacts, settings: SeedingSettings, rng: random.Random
-) -> int | None:
-    """Key length of the target's pool; None if it takes no seeds.
+) -> PoolFacts:
+    """Find it by seeding.
 
     Raises:
         TargetError: it did not answer.
@@ -47,7 +61,7 @@ async def find_n_match(
     n_match = await probe.n_match()
     if n_match is not None and settings.n_match not in (None, n_match):
         log.warning("seeding.n_match is not the target's", found=n_match)
-    return n_match
+    return PoolFacts(n_match, probe.drafts_itself)
 
 
 class SeedingWay:

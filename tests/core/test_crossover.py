@@ -39,6 +39,15 @@ def test_it_steps_down_where_it_does_not_and_still_looks_now_and_then() -> None:
     assert 0 < sum(late) < 0.2 * len(late)
 
 
+@pytest.mark.parametrize("gain", [0.8, 1.3])
+def test_where_the_target_drafts_by_itself_both_ways_are_tried_at_once(gain: float) -> None:
+    crossover = Crossover()
+    crossover.drafts_itself = True
+    choices = run(crossover, 1, gain, answers=40)
+    assert 2 <= sum(choices[:6]) <= 4
+    assert sum(choices[6:]) / len(choices[6:]) == pytest.approx(float(gain > 1.0), abs=0.15)
+
+
 def test_levels_are_apart() -> None:
     crossover = Crossover()
     run(crossover, 9, 0.5)
