@@ -168,7 +168,7 @@ class Session:
             worth.decided(hit=node.token == token)
         if self._trial is Trial.SEED:
             worth.said(num_tokens)
-            if not worth.pays:
+            if not worth.seeds:
                 self._has_enough()
         elif self._num_followed >= SHADOW_TOKENS:
             self._has_enough()

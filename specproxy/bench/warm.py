@@ -55,7 +55,7 @@ async def warm_up(
     num_tokens: int,
     set_link: Callable[[], Awaitable[None]] | None = None,
 ) -> list[WarmUp]:
-    """Warm all arms, side by side, for nothing is measured yet.
+    """Warm all arms, side by side where that teaches them nothing wrong.
 
     Token counts are run where the link makes that worth while, chats are held in any case.
 
@@ -75,7 +75,7 @@ async def warm_up(
     )
     if set_link is not None:
         await set_link()
-    held_s = await _side_by_side([_hold_chats(arm, num_tokens) for arm in arms])
+    held_s = await _hold_chats(arms, num_tokens)
     return [
         WarmUp(ran + held, arm.ready_s, len(mine), len(WARM_UPS))
         for arm, mine, ran, held in zip(arms, counts, ran_s, held_s, strict=True)
@@ -104,7 +104,19 @@ async def _run_lengths(arm: Arm, lengths: Sequence[int]) -> None:
         await warmer.run(length)
 
 
-async def _hold_chats(arm: Arm, num_tokens: int) -> None:
+async def _hold_chats(arms: Sequence[Arm], num_tokens: int) -> list[float]:
+    """Hold the chats with all; how long each took. A proxy learns from them whether seeds pay and
+    how far to draft, so it has the machine for itself, as it will be measured."""
+    direct = [arm for arm in arms if arm.name != "specproxy"]
+    held = await _side_by_side([_hold_with(arm, num_tokens) for arm in direct])
+    held_s = {arm.label: seconds for arm, seconds in zip(direct, held, strict=True)}
+    for arm in arms:
+        if arm.label not in held_s:
+            (held_s[arm.label],) = await _side_by_side([_hold_with(arm, num_tokens)])
+    return [held_s[arm.label] for arm in arms]
+
+
+async def _hold_with(arm: Arm, num_tokens: int) -> None:
     for prompt in WARM_UPS:
         await ask(arm.front, prompt.messages, min(num_tokens, _MAX_WARM_CHAT_TOKENS))
 

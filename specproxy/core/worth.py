@@ -22,16 +22,30 @@ SHADOW_TOKENS = 12
 """Tokens of an answer that are drafted to see whether drafts would be right."""
 SHADOW_EVERY = 4
 """Answers while drafts do not pay, of which one is tried so."""
-TRY_EVERY = 16
-"""Answers of which one is seeded all the same, where seeds were right and yet did not pay."""
+TRY_EVERY, MAX_TRY_EVERY = 4, 16
+"""Answers of which one is seeded all the same, where seeds were right and yet did not pay: what
+made them slow (a busy machine, another link) may be over. Twice as many after each trial that
+was lost, up to the second."""
 _FORGET_DECIDED = 0.98
 _FORGET_PASS = 0.97
 _PRIOR_HITS, _PRIOR_DECIDED = 6.4, 8.0
 _SEED_ROWS = 8
 """Of a pass after a miss."""
 _LEAST_GAIN, _RETURN_GAIN = 1.03, 1.08
-_MIN_PASSES = 24
+_MIN_PASSES, _PROVEN_PASSES = 24, 240
 _LOSS = 1.03
+
+
+class State(Enum):
+    """What a route has found."""
+
+    PAYS = "pays"
+    MISSES = "misses"
+    """The target seldom agrees with the draft."""
+    LOST = "lost"
+    """Drafts were right, and plain passes would have been quicker."""
+    TRIED = "tried"
+    """The same, and it is being tried again."""
 
 
 class Trial(Enum):
@@ -51,24 +65,35 @@ class Worth:
 
     Attributes:
         cost: time of a pass by its rows.
-        pays: whether answers should be seeded.
+        state: what it has found so far.
     """
 
     def __init__(self, n_match: int) -> None:
         self.cost = PassCost()
-        self.pays = True
+        self.state = State.PAYS
         self._n_match = n_match
         self._hits, self._decided = _PRIOR_HITS, _PRIOR_DECIDED
-        self._time_s = self._tokens = self._passes = 0.0
+        self._time_s = self._tokens = self._answers = self._weight = 0.0
+        self._num_passes = 0
         self._fresh_tokens = 0
-        self._has_lost = False
         self._num_unpaid = 0
+        self._try_every = TRY_EVERY
 
     def __repr__(self) -> str:
         return (
-            f"<Worth pays={self.pays} acceptance={self.acceptance:.2f} pace={self.pace_s:.3f}"
+            f"<Worth {self.state.value} acceptance={self.acceptance:.2f} pace={self.pace_s:.3f}"
             f" {self.cost!r}>"
         )
+
+    @property
+    def pays(self) -> bool:
+        """Whether every answer should be seeded."""
+        return self.state is State.PAYS
+
+    @property
+    def seeds(self) -> bool:
+        """Whether an answer that is being seeded should go on so."""
+        return self.state in (State.PAYS, State.TRIED)
 
     @property
     def acceptance(self) -> float:
@@ -77,35 +102,43 @@ class Worth:
 
     @property
     def pace_s(self) -> float:
-        """Seconds per token of a seeded answer; that of plain passes while nothing is known."""
+        """Seconds per token of all seeded answers; that of plain passes while nothing is known."""
         return self._time_s / self._tokens if self._tokens >= 1.0 else self.cost.pass_s(1)
+
+    @property
+    def alone_s(self) -> float:
+        """The same without drafts, with as many answers at a time."""
+        num_answers = max(1.0, self._answers / self._weight) if self._weight else 1.0
+        return self.cost.pass_s(round(num_answers)) / num_answers
 
     def begin(self) -> Trial:
         """An answer begins."""
-        if self.pays:
+        if self.seeds:
             return Trial.SEED
         self._num_unpaid += 1
-        if self._has_lost:
-            return Trial.NONE if self._num_unpaid % TRY_EVERY else Trial.SEED
-        return Trial.NONE if self._num_unpaid % SHADOW_EVERY else Trial.SHADOW
+        if self.state is State.MISSES:
+            return Trial.NONE if self._num_unpaid % SHADOW_EVERY else Trial.SHADOW
+        if self._num_unpaid < self._try_every:
+            return Trial.NONE
+        self._begin_anew(State.TRIED)
+        return Trial.SEED
 
     def decided(self, *, hit: bool) -> None:
         """The target has agreed with a drafted token, or not."""
         self._hits = _FORGET_DECIDED * self._hits + hit
         self._decided = _FORGET_DECIDED * self._decided + 1.0
-        if not self._has_lost:
-            gain = self.expected_gain
-            if self.pays and gain < _LEAST_GAIN:
-                self.pays = False
-            elif not self.pays and gain > _RETURN_GAIN:
-                self._begin_anew()
+        gain = self.expected_gain
+        if self.seeds and gain < _LEAST_GAIN:
+            self._begin_anew(State.MISSES)
+        elif self.state is State.MISSES and gain > _RETURN_GAIN:
+            self._begin_anew(State.PAYS)
 
     def said(self, num_tokens: int) -> None:
         """A seeded answer has so many tokens more."""
         self._fresh_tokens += num_tokens
 
-    def passed(self, num_rows: int | None, duration_s: float) -> None:
-        """A pass took so long while answers were seeded.
+    def passed(self, num_rows: int | None, duration_s: float, num_answers: int = 1) -> None:
+        """A pass took so long while `num_answers` were seeded.
 
         Args:
             num_rows: verified and seeded; None: not known.
@@ -115,14 +148,17 @@ class Worth:
         fresh, self._fresh_tokens = self._fresh_tokens, 0
         self._time_s = _FORGET_PASS * self._time_s + duration_s
         self._tokens = _FORGET_PASS * self._tokens + fresh
-        self._passes += 1
-        if self._passes < _MIN_PASSES:
+        self._answers = _FORGET_PASS * self._answers + num_answers
+        self._weight = _FORGET_PASS * self._weight + 1.0
+        self._num_passes += 1
+        if self._num_passes < _MIN_PASSES or not self.seeds:
             return
-        has_lost = self.pace_s > _LOSS * self.cost.pass_s(1)
-        if has_lost and self.pays:
-            self.pays, self._has_lost, self._num_unpaid = False, True, 0
-        elif self._has_lost and not has_lost:
-            self._begin_anew()
+        if self.pace_s > _LOSS * self.alone_s:
+            self._lose()
+        elif self.state is State.TRIED:
+            self.state = State.PAYS
+        elif self._num_passes > _PROVEN_PASSES:
+            self._try_every = TRY_EVERY
 
     @property
     def expected_gain(self) -> float:
@@ -149,6 +185,11 @@ class Worth:
             min_branch_reach=max(window.min_branch_reach, branch_cost),
         )
 
-    def _begin_anew(self) -> None:
-        self.pays, self._has_lost = True, False
-        self._time_s = self._tokens = self._passes = 0.0
+    def _lose(self) -> None:
+        if self.state is State.TRIED:
+            self._try_every = min(2 * self._try_every, MAX_TRY_EVERY)
+        self._begin_anew(State.LOST)
+
+    def _begin_anew(self, state: State) -> None:
+        self.state, self._num_unpaid, self._num_passes = state, 0, 0
+        self._time_s = self._tokens = self._answers = self._weight = 0.0

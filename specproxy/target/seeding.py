@@ -141,7 +141,7 @@ class Seeder:
         have ended so far."""
         if self.clock.heard(now_s):
             if self._trees and self.clock.last_s is not None:
-                self._worth.passed(self._num_rows, self.clock.last_s)
+                self._worth.passed(self._num_rows, self.clock.last_s, len(self._trees))
             self._num_rows = None
             self._wanted.set()
         return self.clock.num_passes

@@ -3,7 +3,7 @@
 import pytest
 
 from specproxy.core.window import Window
-from specproxy.core.worth import SHADOW_EVERY, TRY_EVERY, Trial, Worth
+from specproxy.core.worth import MAX_TRY_EVERY, SHADOW_EVERY, TRY_EVERY, State, Trial, Worth
 
 
 def passes(worth: Worth, *, fixed_s: float, row_s: float, tokens: int, count: int = 40) -> None:
@@ -57,11 +57,41 @@ def test_what_is_right_and_yet_slow_is_given_up_and_tried_again() -> None:
         worth.passed(1 if index % 2 else 20, 0.05 if index % 2 else 0.3)
         worth.said(1)
         worth.decided(hit=True)
-    assert not worth.pays
+    assert worth.state is State.LOST
+    assert not worth.seeds
     trials = [worth.begin() for _ in range(TRY_EVERY)]
-    assert trials.count(Trial.SEED) == 1
+    assert [*set(trials[:-1]), trials[-1]] == [Trial.NONE, Trial.SEED]
+    assert worth.state is State.TRIED
+    assert worth.begin() is Trial.SEED  # until it is decided
+    assert worth.seeds
     passes(worth, fixed_s=0.05, row_s=0.001, tokens=10, count=120)
     assert worth.pays
+
+
+def test_a_trial_that_is_lost_again_is_followed_by_longer_rests() -> None:
+    worth, rests = Worth(6), []
+    for _ in range(5):
+        for index in range(60):
+            worth.passed(1 if index % 2 else 20, 0.05 if index % 2 else 0.3)
+            worth.said(1)
+            worth.decided(hit=True)
+        assert worth.state is State.LOST
+        rests.append(1)
+        while worth.begin() is Trial.NONE:
+            rests[-1] += 1
+    assert rests == [TRY_EVERY, 2 * TRY_EVERY, 4 * TRY_EVERY, MAX_TRY_EVERY, MAX_TRY_EVERY]
+
+
+def test_several_answers_are_compared_with_as_many_alone() -> None:
+    few, many = Worth(6), Worth(6)
+    for worth, num_answers in ((few, 1), (many, 4)):
+        for index in range(60):  # two tokens a pass between them
+            num_rows = 4 if index % 2 else 20
+            worth.passed(num_rows, 0.1 + 0.001 * num_rows, num_answers)
+            worth.said(2)
+            worth.decided(hit=True)
+    assert few.pays
+    assert many.state is State.LOST
 
 
 def test_the_window_follows_the_price_of_a_row() -> None:
