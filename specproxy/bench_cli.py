@@ -51,11 +51,12 @@ def bench(
         ),
     ] = 0.0,
     mode: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="How specproxy works, an arm each: seeding,seeding-on-draft,fanout,coordinator."
+            help="How specproxy works, an arm each: seeding,seeding-on-draft,fanout,coordinator; "
+            "seeding, with --quick all but the second."
         ),
-    ] = "seeding",
+    ] = None,
     tokens: Annotated[
         int | None, typer.Option(min=2, max=1024, help="Per answer at most; 96, in a sweep 64.")
     ] = None,
@@ -81,7 +82,9 @@ def bench(
     groups: Annotated[
         str, typer.Option(help="Batches the coordinator keeps in flight, an arm each, e.g. 1,2.")
     ] = "1",
-    quick: Annotated[bool, typer.Option("--quick", help="4 prompts of 32 tokens.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="4 prompts of 32 tokens, every way.")
+    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", dir_okay=False, help="Write the report here too.")
     ] = None,
@@ -97,7 +100,13 @@ def bench(
     from specproxy.bench.bar_rows import rows_of
     from specproxy.bench.command import bench as run_bench
     from specproxy.bench.command import bench_own, demo_report
-    from specproxy.bench.options import BenchCommand, read_modes, read_numbers, read_workload
+    from specproxy.bench.options import (
+        QUICK_MODES,
+        BenchCommand,
+        read_modes,
+        read_numbers,
+        read_workload,
+    )
     from specproxy.bench.outputs import Outputs
     from specproxy.bench.own import OwnPool
     from specproxy.bench.pools import demo_parts
@@ -136,7 +145,7 @@ def bench(
             "--rtt-sweep", rtt_sweep, smallest=0, largest=5000, example="0,10,20,40,80,160"
         ),
         front_rtt_ms=front_rtt_ms,
-        modes=read_modes(mode),
+        modes=read_modes(mode or (QUICK_MODES if quick else "seeding")),
         num_tokens=tokens,
         num_prompts=prompts,
         draft_ns=read_numbers("--draft-n", draft_n),

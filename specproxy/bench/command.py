@@ -42,7 +42,7 @@ async def bench(command: BenchCommand, parts: DemoParts, console: Console, out: 
     """
     if command.is_sweep:
         return await _bench_sweep(command, parts, console, out)
-    report = await demo_report(command, parts, console)
+    report = await demo_report(command, parts, console, swept_link=command.quick)
     return _conclude(command, report, out)
 
 

@@ -11,7 +11,7 @@ from specproxy.bench.workloads import WORKLOADS, Prompt, Workload, choose
 from specproxy.errors import ConfigError
 
 FULL_TOKENS = 96
-QUICK_PROMPTS, QUICK_TOKENS = 4, 32
+QUICK_PROMPTS, QUICK_TOKENS, QUICK_MODES = 4, 32, "seeding,fanout,coordinator"
 SWEEP_PROMPTS, SWEEP_TOKENS = 6, 64
 CLIENTS_PROMPTS, CLIENTS_TOKENS = 16, 48
 

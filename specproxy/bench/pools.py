@@ -195,6 +195,7 @@ class _Builder:
         return await self._stack.enter_async_context(client)
 
     def _settings(self, url: str, pool: DemoPool, kind: ProxyKind) -> Settings:
+        warm = {"warm": "always"} if self._warm == "always" else {}
         wanted: dict[str, Any] = {
             "target": {"url": url},
             "draft": {
@@ -202,6 +203,7 @@ class _Builder:
                 "num_sequences": max(4, 2 * pool.options.num_user_slots),
             },
             "listen": {"host": "127.0.0.1", "port": 0},
-            "seeding": {"warm": "always"} if self._warm == "always" else {},
+            "seeding": warm,
+            "fanout": warm,
         }
         return load(None, **wanted)

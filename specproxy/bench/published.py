@@ -23,55 +23,42 @@ class PublishedRun:
     Attributes:
         name: of its file, without suffix.
         command: without outputs; its line is what one would type.
+        plot: file of its drawing, if there is one.
     """
 
     name: str
     command: BenchCommand
+    plot: str | None = None
 
 
 PUBLISHED = (
     PublishedRun(
         "rtt80",
-        BenchCommand(draft_ns=(8, 16), line="specproxy bench --demo --rtt-ms 80 --draft-n 8,16"),
-    ),
-    PublishedRun(
-        "rtt20",
         BenchCommand(
-            rtt_ms=20.0,
+            modes=("seeding", "coordinator"),
             draft_ns=(8, 16),
+            line="specproxy bench --demo --rtt-ms 80 --mode seeding,coordinator --draft-n 8,16",
+        ),
+    ),
+    PublishedRun(
+        "fanout-rtt80",
+        BenchCommand(
+            modes=("fanout",),
+            draft_ns=(8,),
             num_prompts=8,
-            num_tokens=64,
-            line="specproxy bench --demo --rtt-ms 20 --draft-n 8,16 --prompts 8 --tokens 64",
+            line="specproxy bench --demo --rtt-ms 80 --mode fanout --draft-n 8 --prompts 8",
         ),
     ),
     PublishedRun(
-        "rtt1",
+        "sweep",
         BenchCommand(
-            rtt_ms=1.0,
-            draft_ns=(8, 16),
-            num_prompts=8,
-            num_tokens=64,
-            line="specproxy bench --demo --rtt-ms 1 --draft-n 8,16 --prompts 8 --tokens 64",
+            rtt_sweep=(0, 10, 20, 40, 80, 160),
+            modes=("seeding", "coordinator"),
+            draft_ns=(8,),
+            line="specproxy bench --demo --rtt-sweep 0,10,20,40,80,160"
+            " --mode seeding,coordinator --draft-n 8",
         ),
-    ),
-    PublishedRun(
-        "coordinator-rtt80",
-        BenchCommand(
-            modes=("coordinator",),
-            draft_ns=(4, 8, 16),
-            line="specproxy bench --demo --rtt-ms 80 --mode coordinator --draft-n 4,8,16",
-        ),
-    ),
-    PublishedRun(
-        "coordinator-rtt0",
-        BenchCommand(
-            rtt_ms=0.0,
-            modes=("coordinator",),
-            draft_ns=(4, 8, 16),
-            num_prompts=10,
-            line="specproxy bench --demo --rtt-ms 0 --mode coordinator --draft-n 4,8,16"
-            " --prompts 10",
-        ),
+        plot="sweep.svg",
     ),
     PublishedRun(
         "coordinator-clients4",
@@ -102,7 +89,7 @@ PUBLISHED = (
 
 
 async def publish_all(folder: Path, parts: DemoParts, console: Console, out: Console) -> int:
-    """Do all runs, one after the other, and write NAME.json into `folder` as each is done.
+    """Do all runs, one after the other, and write its files into `folder` as each is done.
 
     Returns:
         The exit code: 0 if every answer of every run was the target's own.
@@ -129,4 +116,8 @@ def make(folder: Path) -> None:
 
 def in_folder(published: PublishedRun, folder: Path) -> BenchCommand:
     """The run's command, with its output."""
-    return replace(published.command, outputs=Outputs(json=folder / f"{published.name}.json"))
+    outputs = Outputs(
+        json=folder / f"{published.name}.json",
+        plot=None if published.plot is None else folder / published.plot,
+    )
+    return replace(published.command, outputs=outputs)

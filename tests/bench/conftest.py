@@ -41,7 +41,7 @@ def _make_answer(**given: Any) -> Answer:
     return Answer(**{**fields, **given})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_answer() -> Callable[..., Answer]:
     return _make_answer
 
@@ -90,7 +90,7 @@ def _made_report(
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def made_report() -> Callable[..., Report]:
     return _made_report
 

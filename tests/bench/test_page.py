@@ -13,7 +13,7 @@ from specproxy.bench.report import Report
 FACTS = {"system": "Linux <test>", "cores": 2}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def report(made_report: Any, make_answer: Any) -> Report:
     tie = Verdict(ties=(Finding(3, " <sea>", " sun", 0.01),))
     answers = {
@@ -26,8 +26,9 @@ def report(made_report: Any, make_answer: Any) -> Report:
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(report: Report) -> Page:
+    """Drawn once, for drawing takes most of the time."""
     return report_page(report, "specproxy bench --demo --tokens <n>", FACTS)
 
 

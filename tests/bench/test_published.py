@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ FIELDS = {
     "accepted": ("acceptance_rate", 100),
     "tokens per pass": ("tokens_per_pass", 1),
 }
+WAYS = ("specproxy (seeding)", "specproxy (coordinator)")
 Row = dict[str, str]
 
 
@@ -87,14 +89,15 @@ def test_the_readme_shows_the_published_figures() -> None:
 
 def test_the_measurements_by_link_are_the_published_ones() -> None:
     text = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
+    points = {(one["rtt_ms"], one["label"]): one for one in report("sweep")["points"]}
     num_rows = 0
     for _, rows in tables(text):
         if "round trip per worker" in rows[0] and "tokens per pass" in rows[0]:
             for row in rows:
-                rtt_ms = row["round trip per worker"].removesuffix("ms").strip()
-                check_row(row, arm_of(report(f"rtt{rtt_ms}"), row["arm"]))
+                rtt_ms = float(row["round trip per worker"].removesuffix("ms"))
+                check_row(row, points[rtt_ms, row["arm"]])
                 num_rows += 1
-    assert num_rows >= 12
+    assert num_rows == len(points)
 
 
 def test_the_measurements_by_kind_are_the_published_ones() -> None:
@@ -102,7 +105,7 @@ def test_the_measurements_by_kind_are_the_published_ones() -> None:
     (rows,) = (rows for _, rows in tables(text) if "kind" in rows[0])
     found = report("rtt80")
     for row in rows:
-        for label in ("target alone", "own draft, n = 16", "specproxy"):
+        for label in ("target alone", "own draft, n = 16", *WAYS):
             answers = arm_of(found, label)["answers"]
             answer = next(one for one in answers if one["kind"] == row["kind"])
             assert_shown(row[label], answer["tokens_per_s"])
@@ -119,12 +122,19 @@ def test_a_published_run_can_be_done_again(published: Any, tmp_path: Path) -> No
     command = in_folder(published, tmp_path)
     command.check()
     assert command.outputs.json == tmp_path / f"{published.name}.json"
-    assert command.line.startswith("specproxy bench --demo --rtt-ms ")
-    assert f"--rtt-ms {command.rtt_ms:g}" in command.line
-    assert ",".join(map(str, command.draft_ns)) in command.line
     found = report(published.name)
+    option, link = "--rtt-ms", [command.rtt_ms]
+    measured = [found["link"]["rtt_ms"]] if "link" in found else []
+    if command.rtt_sweep:
+        option, link = "--rtt-sweep", list(command.rtt_sweep)
+        measured = [rtt_ms for rtt_ms, _ in groupby(one["rtt_ms"] for one in found["points"])]
+    assert measured == link
+    named = ",".join(f"{rtt_ms:g}" for rtt_ms in link)
+    assert command.line.startswith(f"specproxy bench --demo {option} {named} ")
+    assert ",".join(map(str, command.draft_ns)) in command.line
     asked = [one["kind"] for one in found["prompts"]]
     assert asked == [prompt.kind for prompt in command.prompts]
     assert found["tokens_per_answer"] == command.options.num_tokens
-    assert found["link"]["rtt_ms"] == command.rtt_ms
     assert found["mode"] == command.mode
+    if published.plot is not None:
+        assert (RESULTS / published.plot).read_text(encoding="utf-8").count("<svg") == 1
