@@ -9,7 +9,7 @@ from rich.console import Console
 from specproxy import logs
 from specproxy.errors import ConfigError
 from specproxy.running import run_until_told
-from specproxy.settings import LogSettings, TargetSettings, load
+from specproxy.settings import LogSettings, TargetSettings, load_one_target
 
 
 def register(app: typer.Typer) -> None:
@@ -63,6 +63,6 @@ def verify_equivalence(
 
 def _own(target: str, control: str) -> tuple[TargetSettings, TargetSettings]:
     """Clients' settings for both, with the keys that the environment has."""
-    settings = load(None, target={"url": control})
-    checked = load(None, target={"url": target}).target
+    settings = load_one_target(target={"url": control})
+    checked = load_one_target(target={"url": target}).target
     return checked.model_copy(update={"api_key": settings.listen.api_key}), settings.target

@@ -6,6 +6,7 @@ SpecproxyError            what went wrong, and how to mend it
 +-- PoolError             a worker, relay or llama-server did not come up or died
 +-- RequestError          a client's request cannot be served as it is: 400
 |   +-- UnknownModel         no route has the name it asks for: 404
+|   +-- BodyTooLarge         its body is larger than its route takes: 413
 |   +-- TooManyRequests      its route takes no more now: 429
 +-- ClientGone            the client left, or reads nothing: nobody is there to be told
 +-- CoordinatorError      the coordinator's engine is gone or failed
@@ -52,6 +53,10 @@ class RequestError(SpecproxyError):
 
 class UnknownModel(RequestError):
     """No route that this client may use has the name that it asks for."""
+
+
+class BodyTooLarge(RequestError):
+    """The request's body is larger than its route takes."""
 
 
 class TooManyRequests(RequestError):

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from specproxy import logs
 from specproxy.running import run_until_told
-from specproxy.settings import LogSettings, load
+from specproxy.settings import LogSettings, load_one_target
 
 
 def register(app: typer.Typer) -> None:
@@ -26,7 +26,7 @@ def probe(
     from specproxy.probe.command import probe_command
 
     logs.configure(LogSettings(level="error"))
-    settings = load(None, target={"url": url, "api_key": api_key}).target
+    settings = load_one_target(target={"url": url, "api_key": api_key}).target
     raise typer.Exit(
         run_until_told(
             lambda: probe_command(settings, Console(stderr=True), Console(), json_output=as_json)

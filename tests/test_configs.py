@@ -109,7 +109,7 @@ def test_routes_mentions_every_key_of_a_route_with_its_default() -> None:
     text = (CONFIGS / "routes.yaml").read_text(encoding="utf-8")
     routes = yaml.safe_load(text)["routes"].values()
     assert {key for route in routes for key in route} == set(RouteSettings.model_fields)
-    for key in ("aliases", "keys", "max_requests"):
+    for key in ("aliases", "keys", "max_requests", "max_body_bytes"):
         default = RouteSettings.model_fields[key].default
         comment = text.split(f"    {key}: ")[0].split("\n\n")[-1].replace("\n    #", "")
         said = json.dumps(list(default) if default == () else default)

@@ -6,6 +6,9 @@ from specproxy.errors import TargetUnreachable, UnknownModel
 from specproxy.route.route import Route
 from specproxy.settings import ANY
 
+MAX_SHOWN = 128
+"""Of an unknown model's name, so many characters are repeated; no alias is longer."""
+
 
 class Router:
     """
@@ -46,15 +49,21 @@ class Router:
         found = _named(model, mine)
         if found is not None:
             return found
-        names = ", ".join(route.name for route in mine)
+        names, asked = ", ".join(route.name for route in mine), _shown(model)
         unseen = ", ".join(route.name for route in mine if route.model is None)
         if unseen:
             raise TargetUnreachable(
-                f"No model is called {model} here as far as is known, but the target of {unseen}"
+                f"No model is called {asked} here as far as is known, but the target of {unseen}"
                 " has not been seen yet.",
                 remedy=f"Ask for one of these, or wait for it: {names}.",
             )
-        raise UnknownModel(f"No model is called {model} here.", remedy=f"There are: {names}.")
+        raise UnknownModel(f"No model is called {asked} here.", remedy=f"There are: {names}.")
+
+
+def _shown(model: str) -> str:
+    """A client's word as it may stand in a message and in a line of the log."""
+    cut = model if len(model) <= MAX_SHOWN else f"{model[:MAX_SHOWN]}..."
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in cut)
 
 
 def _named(model: str, routes: Sequence[Route]) -> Route | None:

@@ -12,11 +12,12 @@ from specproxy.core.tasks import spawn, stop
 from specproxy.draft.protocol import Drafter
 from specproxy.route import Route
 from specproxy.route.router import Router
-from specproxy.server.context import KEYRING, METRICS, ROUTER, SETTINGS
+from specproxy.server.context import KEYRING, LIMITS, METRICS, ROUTER, SETTINGS
 from specproxy.server.cors import add_headers
 from specproxy.server.generate import generate
 from specproxy.server.identity import name_answer
 from specproxy.server.keyring import Keyring
+from specproxy.server.limits import BodyLimits
 from specproxy.server.metrics import Metrics
 from specproxy.server.middleware import errors, expectation, identified, keys, pages
 from specproxy.server.own import health, metrics, models, status
@@ -53,14 +54,16 @@ def create_app(
 
     Serve it with `handler_cancellation=True`, so that a vanished client frees its slot.
     """
+    limits = BodyLimits(settings)
     app = web.Application(
         middlewares=[pages, identified, errors, keys],
-        client_max_size=settings.listen.max_body_bytes,
+        client_max_size=limits.num_bytes,
     )
     router = Router(_routes(settings, drafters, state_folder))
     app[SETTINGS] = settings
     app[ROUTER] = router
     app[KEYRING] = Keyring(settings)
+    app[LIMITS] = limits
     app[METRICS] = Metrics(router.routes)
     watchers = app[WATCHERS] = Watchers(router.routes)
 
@@ -84,14 +87,17 @@ def create_app(
     app.on_shutdown.append(drain)
     app.on_response_prepare.append(add_headers)
     app.on_response_prepare.append(name_answer)
+    own = (
+        ("/metrics", metrics),
+        ("/specproxy/status", status),
+        *((path, health) for path in ("/health", "/v1/health")),
+        *((path, models) for path in ("/models", "/v1/models")),
+        ("/specproxy", to_page),
+        *((path, page_file) for path in FILES),
+    )
     for method, path, handler in (
-        ("GET", "/metrics", metrics),
-        ("GET", "/specproxy/status", status),
-        *(("GET", path, health) for path in ("/health", "/v1/health")),
-        *(("GET", path, models) for path in ("/models", "/v1/models")),
-        ("GET", "/specproxy", to_page),
+        *((method, *one) for one in own for method in ("GET", "HEAD")),
         ("GET", "/specproxy/events", events),
-        *(("GET", path, page_file) for path in FILES),
         *(("POST", path, generate) for path in GENERATION_PATHS),
         ("*", "/{path:.*}", forward),
     ):

@@ -3,9 +3,10 @@
 import json
 from dataclasses import dataclass
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from specproxy.admission import chooses_fields, num_choices, wants_probabilities
+from specproxy.server.forms import is_form, model_of_form
 from specproxy.server.listener import Listener
 from specproxy.server.probabilities import check_probabilities
 from specproxy.target.deltas import Json, Kind, kind_of
@@ -18,10 +19,12 @@ class Asked:
     Attributes:
         kind: the shape of its answer; None: no generation.
         body: its JSON object; None for anything else.
+        model: what it names, there or in a form.
     """
 
     kind: Kind | None
     body: Json | None
+    model: str | None = None
 
     @property
     def streamed(self) -> bool:
@@ -31,12 +34,6 @@ class Asked:
     @property
     def wants_probabilities(self) -> bool:
         return self.body is not None and wants_probabilities(self.body)
-
-    @property
-    def model(self) -> str | None:
-        """The model that it names."""
-        model = None if self.body is None else self.body.get("model")
-        return model if isinstance(model, str) else None
 
     def listener(self) -> Listener | None:
         """Hears whether the answer's stream ends as it should; None where nobody can tell."""
@@ -54,11 +51,18 @@ def read_asked(request: web.Request, raw: bytes) -> Asked:
 
     Strict as the target is: UTF-8 without a byte order mark, no NaN.
     """
+    kind = kind_of(request.path)
+    content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
+    if is_form(content_type):
+        return Asked(kind, None, model_of_form(content_type, raw))
     try:
         body = json.loads(raw.decode(), parse_constant=_refuse)
     except (ValueError, RecursionError):
         body = None
-    return Asked(kind_of(request.path), body if isinstance(body, dict) else None)
+    if not isinstance(body, dict):
+        return Asked(kind, None)
+    model = body.get("model")
+    return Asked(kind, body, model if isinstance(model, str) else None)
 
 
 def _refuse(constant: str) -> None:

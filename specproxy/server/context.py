@@ -5,12 +5,14 @@ from aiohttp import web
 from specproxy.route import Route
 from specproxy.route.router import Router
 from specproxy.server.keyring import Access, Keyring
+from specproxy.server.limits import BodyLimits
 from specproxy.server.metrics import Metrics
 from specproxy.settings import Settings
 
 SETTINGS = web.AppKey("settings", Settings)
 ROUTER = web.AppKey("router", Router)
 KEYRING = web.AppKey("keyring", Keyring)
+LIMITS = web.AppKey("limits", BodyLimits)
 METRICS = web.AppKey("metrics", Metrics)
 ACCESS: "web.RequestKey[Access]" = web.RequestKey("access", Access)
 ROUTE: "web.RequestKey[Route]" = web.RequestKey("route", Route)

@@ -17,6 +17,7 @@ from specproxy.load import Measured
 from specproxy.route import Mode
 from specproxy.server.account import log_answer
 from specproxy.server.asked import Asked, read_asked
+from specproxy.server.bodies import read_body
 from specproxy.server.context import METRICS, ROUTE, shares_key
 from specproxy.server.fanned import fanned
 from specproxy.server.headers import for_client, for_target
@@ -46,9 +47,9 @@ log = structlog.get_logger(__name__)
 
 async def generate(request: web.Request) -> web.StreamResponse:
     """Handle a generation route: speculate where that is possible, else pass through."""
-    raw = await request.read()
+    raw = await read_body(request)
     asked = read_asked(request, raw)
-    route = choose_route(request, asked.model)
+    route = choose_route(request, asked.model, num_bytes=len(raw))
     with route.gate.entered():
         if route.answers.verifies:
             return await verified(request, raw, asked)

@@ -7,7 +7,7 @@ from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.http_exceptions import ContentEncodingError
 
 from specproxy.errors import ClientGone, RequestError, SpecproxyError
-from specproxy.server.context import ACCESS, KEYRING, SETTINGS
+from specproxy.server.context import ACCESS, KEYRING
 from specproxy.server.cors import preflight
 from specproxy.server.identity import ID_HEADER, REQUEST_ID, read_id
 from specproxy.server.outgoing import Outgoing, outgoing_of
@@ -52,13 +52,6 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         else:
             log.warning("no answer", path=request.path, reason=str(error))
         return reply_to(error)
-    except web.HTTPRequestEntityTooLarge:
-        limit = request.app[SETTINGS].listen.max_body_bytes
-        return error_reply(
-            413,
-            f"The request's body is larger than {limit} bytes. Raise listen.max_body_bytes.",
-            kind="invalid_request_error",
-        )
     except (web.RequestPayloadError, ContentEncodingError) as error:
         return error_reply(
             400,

@@ -5,8 +5,10 @@ from contextlib import AsyncExitStack
 
 from aiohttp import hdrs, web
 
+from specproxy.errors import TargetUnreachable
 from specproxy.route import Mode
 from specproxy.server.asked import Asked, read_asked
+from specproxy.server.bodies import StreamedBody, declared_bytes, read_body
 from specproxy.server.context import ROUTE, ROUTER, shares_key
 from specproxy.server.headers import for_target
 from specproxy.server.identity import REQUEST_ID
@@ -22,13 +24,12 @@ NOTHING_ASKED = Asked(None, None)
 
 async def forward(request: web.Request) -> web.StreamResponse:
     """Handle a path that the proxy knows nothing of. Where there are several routes, its body may
-    name one, but not from within a form."""
-    raw, model = None, None
-    is_form = request.content_type.startswith("multipart/")
-    if len(request.app[ROUTER]) > 1 and request.can_read_body and not is_form:
-        raw = await request.read()
-        model = read_asked(request, raw).model
-    choose_route(request, model)
+    name one."""
+    if len(request.app[ROUTER]) == 1 or not request.can_read_body:
+        choose_route(request)
+        return await passthrough(request)
+    raw = await read_body(request)
+    choose_route(request, read_asked(request, raw).model, num_bytes=len(raw))
     return await passthrough(request, raw)
 
 
@@ -57,21 +58,29 @@ async def passthrough(
     )
     headers.update(more or {})
     data: bytes | AsyncIterator[bytes] | None = raw
+    streamed: StreamedBody | None = None
     if raw is None and 0 < (request.content_length or 0) <= SMALL_BYTES:
-        data = await request.read()
+        data = await read_body(request)
     elif raw is None and request.can_read_body:
-        data = request.content.iter_any()
-        if request.content_length is not None and hdrs.CONTENT_ENCODING not in request.headers:
-            headers[hdrs.CONTENT_LENGTH] = str(request.content_length)
+        streamed = StreamedBody(request)
+        data = streamed.pieces()
+        num_bytes = declared_bytes(request)
+        if num_bytes is not None:
+            headers[hdrs.CONTENT_LENGTH] = str(num_bytes)
     elif asked.kind is not None:
         headers[hdrs.ACCEPT_ENCODING] = "identity"  # the proxy reads along
     async with AsyncExitStack() as stack:
         async with outgoing.waiting(streamed=asked.streamed):
-            upstream = await stack.enter_async_context(
-                route.client.request(
-                    request.method, request.rel_url.raw_path_qs, headers=headers, data=data
+            try:
+                upstream = await stack.enter_async_context(
+                    route.client.request(
+                        request.method, request.rel_url.raw_path_qs, headers=headers, data=data
+                    )
                 )
-            )
+            except TargetUnreachable:
+                if streamed is not None and streamed.too_large is not None:
+                    raise streamed.too_large from None
+                raise
         if is_stream(upstream):
             return await outgoing.relay(upstream, listener or asked.listener())
         if asked.wants_probabilities and upstream.status == 200:

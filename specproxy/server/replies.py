@@ -7,6 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from specproxy.errors import (
+    BodyTooLarge,
     RequestError,
     SpecproxyError,
     TargetUnreachable,
@@ -42,6 +43,8 @@ def reply_to(error: SpecproxyError) -> web.Response:
         return error_reply(503, str(error), kind="unavailable_error", headers={"Retry-After": "5"})
     if isinstance(error, UnknownModel):
         return error_reply(404, str(error), kind="not_found_error")
+    if isinstance(error, BodyTooLarge):
+        return error_reply(413, str(error), kind="invalid_request_error")
     if isinstance(error, TooManyRequests):
         return error_reply(429, str(error), kind="rate_limit_error", headers={"Retry-After": "1"})
     if isinstance(error, RequestError):

@@ -1,6 +1,6 @@
 """Settings: `load` reads them, strict and frozen; `Settings` holds them, by sections."""
 
-from specproxy.settings.loading import OTHERS, load
+from specproxy.settings.loading import OTHERS, load, load_one_target
 from specproxy.settings.routes import ANY, RouteSettings
 from specproxy.settings.sections import (
     ApiKey,
@@ -41,4 +41,5 @@ __all__ = [
     "TargetSettings",
     "Worker",
     "load",
+    "load_one_target",
 ]

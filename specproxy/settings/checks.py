@@ -55,6 +55,11 @@ def _check_route(name: str, route: RouteSettings, settings: Settings) -> None:
             f"routes.{name}.keys are set, but listen.api_key is not.",
             remedy="Set listen.api_key: your own key, which opens every route, page and metrics.",
         )
+    if settings.listen.api_key in route.keys:
+        raise ConfigError(
+            f"routes.{name}.keys: one of them is listen.api_key, which opens everything.",
+            remedy="Give this route a key of its own; listen.api_key opens it anyway.",
+        )
     if route.draft is not None:
         _check_file(f"routes.{name}.draft", route.draft)
 

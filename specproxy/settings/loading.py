@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsError,
     YamlConfigSettingsSource,
@@ -39,8 +40,21 @@ def load(path: Path | None = None, **overrides: Any) -> Settings:
             f"There is no settings file {path}.", remedy="Start from one of those in configs/."
         )
 
+    return _loaded(Settings if path is None else _from_file(path), path, overrides)
+
+
+def load_one_target(**overrides: Any) -> Settings:
+    """Settings for a command that looks at one target, from the environment alone: what that has
+    for routes, such as their keys, is for `specproxy serve`.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    return _loaded(_OneTarget, None, overrides)
+
+
+def _loaded(kind: type[Settings], path: Path | None, overrides: dict[str, Any]) -> Settings:
     _refuse_unknown_variables()
-    kind = Settings if path is None else _from_file(path)
     try:
         settings = kind(**overrides)
     except ValidationError as error:
@@ -50,6 +64,27 @@ def load(path: Path | None = None, **overrides: Any) -> Settings:
         raise ConfigError(f"The settings cannot be read: {reason}.", remedy=_where(path)) from error
     check(settings)
     return settings
+
+
+class _OneTarget(Settings):
+    """Settings without routes beside the target at the top."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, _WithoutRoutes(settings_cls)
+
+
+class _WithoutRoutes(EnvSettingsSource):
+    """The environment but for its routes."""
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__call__().items() if name != "routes"}
 
 
 def _from_file(path: Path) -> type[Settings]:

@@ -32,6 +32,7 @@ class RouteSettings(Section):
     aliases: tuple[Alias, ...] = ()
     keys: tuple[ClientKey, ...] = ()
     max_requests: int | None = Field(None, ge=1)
+    max_body_bytes: int | None = Field(None, ge=1024)
     seeding: SeedingSettings = SeedingSettings()
     fanout: FanoutSettings = FanoutSettings()
 

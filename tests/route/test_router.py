@@ -46,6 +46,34 @@ def test_an_unknown_name_names_the_known_ones(model: str) -> None:
         ROUTER.find(model, ALL)
 
 
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        ("模型 🦙", "模型 🦙"),
+        ("a\nb\x1b[2J\ud800", "a\ufffdb\ufffd[2J\ufffd"),
+        ("x" * 128, "x" * 128),
+        ("x" * 129, "x" * 128 + "..."),
+    ],
+)
+def test_a_name_is_repeated_on_one_line_and_not_endlessly(model: str, shown: str) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        ROUTER.find(model, ALL)
+    assert str(caught.value).startswith(f"No model is called {shown} here.")
+    with pytest.raises(TargetUnreachable, match="new") as unseen:
+        Router([LARGE, made("new", model=None)]).find(model, {"large", "new"})
+    assert str(unseen.value).startswith(f"No model is called {shown} here as")
+
+
+def test_a_name_of_a_route_stands_before_what_targets_say() -> None:
+    """A target may call its model as it likes; no other route loses its name or its aliases."""
+    rogue = made("rogue", model="big")
+    router = Router([rogue, LARGE])
+    assert router.find("big", {"rogue", "large"}) is LARGE
+    assert router.find("big", {"rogue"}) is rogue
+    rogue.model = "large"
+    assert router.find("large", {"rogue", "large"}) is LARGE
+
+
 def test_what_is_not_opened_is_not_there() -> None:
     opened = {"small", "spare"}
     assert ROUTER.find(None, opened) is SMALL

@@ -1,12 +1,16 @@
 """Several targets behind one URL: who answers what, for whom, and what the loss of one costs."""
 
 import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from urllib.parse import quote
 
 import pytest
 from openai import AsyncOpenAI
 
 from specproxy.core.tasks import spawn
-from specproxy.testing import ReceivedRequest, ScriptedTarget, until
+from specproxy.testing import CannedAnswer, ReceivedRequest, ScriptedTarget, until
 from specproxy.testing.rig import PATHS
 from specproxy.testing.routed import routed
 
@@ -92,6 +96,51 @@ async def test_an_unknown_model_is_not_found_and_the_known_ones_are_named() -> N
         assert not any(map(posted, rig.targets.values()))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        "модель",
+        "🦙",
+        "large\n",
+        "a\r\nevent=forged",
+        "\x00",
+        "..",
+        "\ud800",
+        "LARGE",
+        "x" * 100_000,
+    ],
+)
+async def test_an_odd_name_is_not_found_and_told_in_one_short_line(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with routed(TWO) as rig:
+        capsys.readouterr()
+        answers = [await rig.ask(model, path, {**CHAT, "input": "a"}) for path in ("chat", "/echo")]
+        query = quote(model, safe="", errors="surrogatepass")
+        if len(query) < 4000:
+            answers.append(await rig.send("GET", f"/props?model={query}"))
+        for got in answers:
+            message = got.json["error"]["message"]
+            assert (got.status, len(message) < 300) == (404, True)
+            assert message.isprintable()
+        assert not any(map(posted, rig.targets.values()))
+        lines = capsys.readouterr().out.splitlines()
+        assert len([line for line in lines if "refused" in line]) == len(answers)
+        assert all(len(line) < 600 for line in lines)
+        assert not any(line.startswith("event=forged") for line in lines)
+
+
+async def test_an_alias_may_be_in_any_script() -> None:
+    async with routed({"large": {}, "small": {"aliases": ["模型", "modèle:7b/q4"]}}) as rig:
+        for alias in ("模型", "modèle:7b/q4"):
+            for raw in (json.dumps({"model": alias}), f'{{"model": "{alias}"}}'):
+                headers = {"Content-Type": "application/json"}
+                got = await rig.send("POST", "/echo", data=raw.encode(), headers=headers)
+                assert (got.raw, got.headers["x-specproxy-route"]) == (raw.encode(), "small")
+            got = await rig.send("GET", f"/props?model={quote(alias)}")
+            assert got.headers["x-specproxy-route"] == "small"
+
+
 async def test_one_route_may_take_every_name() -> None:
     async with routed({"large": {}, "small": {"aliases": ["*"]}}) as rig:
         for model, name in (("anything", "small"), ("large", "large"), ("*", "small")):
@@ -125,6 +174,27 @@ async def test_models_are_the_targets_by_stable_names() -> None:
             assert [one.id async for one in client.models.list()] == ["large", "small"]
 
 
+async def test_the_list_of_models_is_the_same_whatever_the_targets_do() -> None:
+    async with routed({"zeta": {}, "alpha": {"aliases": ["b", "a"]}, "mid": {}}) as rig:
+        seen = set()
+        for name in (None, "zeta", "mid", "alpha"):
+            if name is not None:
+                await rig.targets[name].down()
+                await until(lambda name=name: rig.route(name).facts is None)
+            for path in ("/v1/models", "/models"):
+                listed = (await rig.send("GET", path)).json["data"]
+                seen.add(json.dumps([{**one, "meta": None} for one in listed]))
+        await rig.targets["mid"].up(model="another")
+        await until(rig.route("mid").ready.is_set)
+        listed = (await rig.send("GET", "/v1/models")).json["data"]
+        seen.add(json.dumps([{**one, "meta": None} for one in listed]))
+        assert len(seen) == 1
+        assert [one["id"] for one in listed] == ["zeta", "alpha", "mid"]
+        got = await rig.send("GET", "/props?model=another")
+        assert got.headers["x-specproxy-route"] == "mid"
+        assert (await rig.send("GET", "/props?model=mid-model")).status in (404, 503)
+
+
 async def test_requests_without_a_body_name_it_in_the_query() -> None:
     async with routed(TWO) as rig:
         for path in ("/props", "/slots", "/health", "/v1/models"):
@@ -139,6 +209,98 @@ async def test_requests_without_a_body_name_it_in_the_query() -> None:
             assert got.headers["x-specproxy-route"] == name
         got = await rig.ask("large", "/tokenize?model=small", {"content": "the sea"})
         assert got.headers["x-specproxy-route"] == "large"  # the body says more
+
+
+def form(model: str | None, sound: bytes) -> bytes:
+    """As audio comes: a file, then the fields."""
+    named = [] if model is None else [("model", "", model.encode())]
+    parts = [("file", '; filename="a.wav"', sound), *named, ("language", "", b"en")]
+    mark = b"--mark\r\n"
+    return b"".join(
+        mark
+        + f'Content-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode()
+        + value
+        + b"\r\n"
+        for name, more, value in parts
+    ) + mark.replace(b"k\r", b"k--\r")
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "name"),
+    [
+        ("small", "", "small"),
+        ("big", "", "large"),
+        ("small-model", "", "small"),
+        (None, "", "large"),
+        (None, "?model=small", "small"),
+        ("large", "?model=small", "large"),
+        ("модель", "", "small"),
+    ],
+)
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_form_names_its_model_and_reaches_the_target_as_it_came(
+    model: str | None, query: str, name: str, chunked: bool
+) -> None:
+    raw = form(model, bytes(range(256)) * 8000 + b"\r\n--mar")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(raw), 99_991):
+            yield raw[start : start + 99_991]
+
+    headers = {"Content-Type": 'multipart/form-data; boundary="mark"'}
+    async with routed({**TWO, "small": {"aliases": ["модель"]}}) as rig:
+        for path in ("/echo/v1/audio/transcriptions", "/v1/audio/transcriptions", "chat"):
+            data = pieces() if chunked else io.BytesIO(raw)
+            where = PATHS.get(path, path)
+            got = await rig.send("POST", where + query, data=data, headers=headers)
+            assert got.headers["x-specproxy-route"] == name
+            (received,) = rig.targets[name].received(where)
+            assert (received.body, received.query) == (raw, query.removeprefix("?"))
+            assert received.headers["Content-Type"] == headers["Content-Type"]
+            if path.startswith("/echo"):
+                assert got.raw == raw
+
+
+async def test_a_form_with_an_unknown_model_is_not_found() -> None:
+    async with routed(TWO) as rig:
+        headers = {"Content-Type": "multipart/form-data; boundary=mark"}
+        got = await rig.send("POST", "/echo", data=form("lareg", b"x"), headers=headers)
+        assert got.status == 404
+        assert "large, small" in got.json["error"]["message"]
+        assert not any(map(posted, rig.targets.values()))
+
+
+async def test_openais_client_sends_audio_to_the_model_that_it_names() -> None:
+    async with routed(TWO) as rig:
+        for name, target in rig.targets.items():
+            target.faults.match = lambda request: request.path.startswith("/v1/audio")
+            target.faults.answer = CannedAnswer(200, f'{{"text": "{name}"}}'.encode())
+        async with AsyncOpenAI(base_url=f"{rig.server.url}/v1", api_key="any") as client:
+            for model, name in (("small", "small"), ("gpt-4o", "large")):
+                sound = ("a.wav", bytes(range(256)))
+                said = await client.audio.transcriptions.create(model=model, file=sound)
+                assert said.text == name
+
+
+async def test_head_and_options_go_where_get_goes() -> None:
+    async with routed(TWO) as rig:
+        await rig.targets["large"].down()
+        await until(lambda: rig.route("large").facts is None)
+        rig.targets["small"].requests.clear()
+        for path in ("/health", "/v1/health", "/v1/models", "/models", "/specproxy/status"):
+            got = await rig.send("GET", path)
+            head = await rig.send("HEAD", path)
+            assert (head.status, head.raw) == (200, b"")
+            if path != "/specproxy/status":  # it has times in it
+                assert head.headers["Content-Length"] == got.headers["Content-Length"]
+        assert (await rig.send("HEAD", "/metrics")).status == 200
+        assert not any(one.method == "HEAD" for one in rig.targets["small"].requests)
+        assert (await rig.send("HEAD", "/health?model=large")).status == 503
+        for method in ("HEAD", "OPTIONS"):
+            got = await rig.send(method, "/echo?model=small")
+            assert (got.status, got.headers["x-specproxy-route"]) == (200, "small")
+            assert (await rig.send(method, "/echo?model=none")).status == 404
+            assert (await rig.send(method, "/echo")).status == 503  # the first one's
 
 
 async def test_health_is_good_while_any_target_is_there() -> None:
@@ -181,6 +343,35 @@ async def test_a_key_opens_its_routes_and_shows_no_others(key: str, names: list[
             assert got.status == (200 if key == OWNER else 403)
         sent = [one for target in rig.targets.values() for one in target.requests]
         assert not any("Authorization" in one.headers for one in sent)
+
+
+async def test_a_key_of_one_route_reaches_no_other_on_any_path() -> None:
+    async with routed(KEYED, settings={"listen": {"api_key": OWNER}}) as rig:
+        headers = bearer("large-key")
+        kind = {"Content-Type": "multipart/form-data; boundary=mark"}
+        for name in ("small", "shared", "small-model"):
+            for method, path, more in (
+                ("GET", "/props", {}),
+                ("GET", "/slots", {}),
+                ("GET", "/health", {}),
+                ("GET", "/v1/models", {}),
+                ("HEAD", "/props", {}),
+                ("OPTIONS", "/echo", {}),
+                ("POST", "/echo", {"data": b"no json"}),
+                ("DELETE", "/echo", {}),
+                ("POST", "/v1/chat/completions", {"json": CHAT}),
+            ):
+                got = await rig.send(method, f"{path}?model={name}", headers=headers, **more)
+                assert got.status == 404, (method, path)
+            for path in ("/tokenize", "/v1/embeddings", "/infill", "native", "messages"):
+                got = await rig.ask(name, path, {**CHAT, "prompt": "Hi"}, headers=headers)
+                assert got.status == 404
+            data = form(name, b"x")
+            got = await rig.send("POST", "/echo", data=data, headers={**headers, **kind})
+            assert got.status == 404
+        for name in ("small", "shared"):
+            assert not posted(rig.targets[name])
+            assert not any("echo" in one.path for one in rig.targets[name].requests)
 
 
 async def test_without_a_right_key_nothing_is_open_but_the_health() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from specproxy.errors import ConfigError
-from specproxy.settings import load
+from specproxy.settings import load, load_one_target
 
 URL_A, URL_B = "http://a:1", "http://b:1"
 A, B = {"target": {"url": URL_A}}, {"target": {"url": URL_B}}
@@ -84,9 +84,34 @@ def test_keys_of_routes_may_come_from_the_environment(monkeypatch: pytest.Monkey
     assert "hush" not in repr(settings)
 
 
+def test_a_body_limit_is_a_routes_own_or_none() -> None:
+    settings = load(
+        None, **A, listen={"max_body_bytes": 5000}, routes={"b": {**B, "max_body_bytes": 9000}}
+    )
+    assert [route.max_body_bytes for route in settings.all_routes.values()] == [None, 9000]
+
+
+def test_a_command_for_one_target_passes_over_routes_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPECPROXY_LISTEN__API_KEY", "owner")
+    monkeypatch.setenv("SPECPROXY_ROUTES__b__KEYS", '["hush"]')
+    with pytest.raises(ConfigError, match=r"routes\.b\.target"):
+        load(None, **A)
+    settings = load_one_target(**A)
+    assert list(settings.all_routes) == ["default"]
+    assert settings.target.url == URL_A
+    assert settings.listen.api_key is not None
+
+
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
+        ({"routes": {"a": {**A, "max_body_bytes": 1023}}}, r"routes\.a\.max_body_bytes"),
+        (
+            {"listen": {"api_key": "k"}, "routes": {"a": {**A, "keys": ["x", "k"]}}},
+            r"routes\.a\.keys: one of them is listen\.api_key",
+        ),
         ({"routes": {"a b": A}}, r"routes\.a b"),
         ({"routes": {"a": {}}}, r"routes\.a\.target"),
         ({"routes": {"a": {"target": {}}}}, r"routes\.a\.target\.url is not set"),
