@@ -96,11 +96,17 @@ class FannedSession:
         self._observed = observed
         self._held = HeldPrefixes(num_slots)
         self._tree = DraftTree(prompt)
-        self._lookahead = Lookahead(
-            drafter, self._tree, window, acceptance, self._grew, draft_pace.drafted
-        )
         self._drafts = True
         self._changed = asyncio.Event()
+        self._lookahead = Lookahead(
+            drafter,
+            self._tree,
+            window,
+            acceptance,
+            self._grew,
+            self._was_drafted,
+            rested=self._changed.set,
+        )
         self._first: Step | None = None
         self._ends: set[int] = set()
         self._finished = False
@@ -190,8 +196,8 @@ class FannedSession:
             self._changed.clear()
             line = self._tree.main_line()
             most = self._most()
-            ends = not self._drafts or self._drafter.vocabulary.is_end(self._tree.tip.token)
-            if ends:
+            is_end = self._drafter.vocabulary.is_end(self._tree.tip.token)
+            if is_end or self._lookahead.rests or not self._drafts:
                 most = min(most, len(line))
             average = self._acceptance.average
             acceptances = [self._acceptance.accept(node) for node in line[:most]]
@@ -207,7 +213,7 @@ class FannedSession:
             try:
                 async with asyncio.timeout_at(deadline_s):
                     await self._changed.wait()
-            except TimeoutError:  # the draft has nothing to say
+            except TimeoutError:  # the draft is slow
                 return [node.token for node in line[:most]]
 
     def _most(self) -> int:

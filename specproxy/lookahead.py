@@ -25,6 +25,11 @@ class Lookahead:
         grew: called with the number of nodes that are new in the tree.
         tell_drafted: called with the number of tokens of a draft call, and its time in seconds.
         eager: tell of a branch's first token before more of it is drafted.
+        rested: called when the main line has come to rest.
+
+    Attributes:
+        rests: the main line grows no more before the target moves: the window wants no more of
+            it, or the draft has nothing to say.
     """
 
     def __init__(
@@ -37,7 +42,9 @@ class Lookahead:
         tell_drafted: Callable[[int, float], None],
         *,
         eager: bool = False,
+        rested: Callable[[], None] = lambda: None,
     ) -> None:
+        self.rests = False
         self._drafter = drafter
         self._tree = tree
         self._window = window
@@ -45,6 +52,7 @@ class Lookahead:
         self._tell_grown = grew
         self._tell_drafted = tell_drafted
         self._eager = eager
+        self._tell_rested = rested
         self._sequences: list[DraftSequence] = []
         self._changed = asyncio.Event()
 
@@ -84,6 +92,9 @@ class Lookahead:
             if num_tokens and not self._drafter.vocabulary.is_end(tip.token):
                 num_new = await self._draft(sequence, tip, num_tokens, windowed=True)
             if not num_new:
+                if not changed.is_set():
+                    self.rests = True
+                    self._tell_rested()
                 await changed.wait()
 
     async def _draft_branches(self, sequence: DraftSequence) -> None:
@@ -137,5 +148,6 @@ class Lookahead:
 
     def _moved(self) -> None:
         """Wake every lane that waits for a change since it last looked."""
+        self.rests = False
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

@@ -57,15 +57,22 @@ class PoolProbe:
         self._rng = rng
         self.drafts_itself = False
 
-    async def n_match(self) -> int | None:
+    async def n_match(self, expected: int | None = None) -> int | None:
         """Key length of the pool; None if it takes no seeds. Takes about 45 plain passes, about
         8 where there is no pool.
+
+        Args:
+            expected: tried first; if it is the one, about 15 passes do.
 
         Raises:
             TargetError: the target failed meanwhile.
         """
         low, high = 1, MAX_KEY
-        if not await self.proposes(high, NUM_BEYOND):
+        if expected is not None and await self.proposes(min(expected, high), NUM_BEYOND):
+            high = min(expected, high)
+            if high > 1 and not await self.proposes(high - 1, NUM_BEYOND):
+                low = high
+        elif not await self.proposes(high, NUM_BEYOND):
             return None
         while low < high:
             middle = (low + high) // 2

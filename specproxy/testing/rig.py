@@ -147,7 +147,7 @@ async def proxied(
         sections: dict[str, dict[str, Any]] = {
             "target": {"url": target.url},
             "listen": {"port": 0},
-            "seeding": {"warm": "never"},
+            "seeding": {"warm": "never", "n_match": _n_match(**flags)},
         }
         for name, section in (settings or {}).items():
             sections[name] = {**sections.get(name, {}), **section}
@@ -161,6 +161,11 @@ async def proxied(
             target.requests.clear()
             del target.passes[:]
         yield Rig(target, oracle, drafter, server, client)
+
+
+def _n_match(*, has_ngram_pool: bool = True, n_match: int = 4, **_: Any) -> int | None:
+    """What the probe is told to expect of a target with these flags, so that rigs start soon."""
+    return n_match if has_ngram_pool else None
 
 
 async def send(client: aiohttp.ClientSession, url: str, exchange: Exchange) -> Answer:

@@ -58,7 +58,7 @@ async def find_pool(
         TargetError: it did not answer.
     """
     probe = PoolProbe(client, num_vocab=facts.num_vocab, seed_slot=facts.seed_slot, rng=rng)
-    n_match = await probe.n_match()
+    n_match = await probe.n_match(settings.n_match)
     if n_match is not None and settings.n_match not in (None, n_match):
         log.warning("seeding.n_match is not the target's", found=n_match)
     return PoolFacts(n_match, probe.drafts_itself)

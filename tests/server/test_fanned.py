@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from specproxy.core.tasks import spawn
+from specproxy.fanned import LONGEST_WAIT, TOKEN_S
 from specproxy.testing import Language, drafter, until
 from specproxy.testing.rig import Rig, proxied
 
@@ -48,6 +49,21 @@ async def test_answers_equal_the_targets_own(name: str, kind: str) -> None:
             assert got == await rig.alone(kind, body)
             assert got.headers[MODE] == "fanout"
         await until(rig.at_rest)
+
+
+async def test_a_round_waits_for_no_draft_that_has_nothing_to_say() -> None:
+    async with fanning(drafter.empty) as rig:
+        await rig.ask("native", NATIVE)
+        observed = rig.server.route.observed.total
+        assert observed.wait_s < observed.num_passes * LONGEST_WAIT * TOKEN_S  # for one token each
+
+
+async def test_what_the_draft_does_is_observed() -> None:
+    async with fanning() as rig:
+        await rig.ask("native", NATIVE)
+        route = rig.server.route
+        assert route.observed.total.draft_s > 0
+        assert 0 < route.observed.draft_token_s.num_values <= route.counts.num_drafted
 
 
 async def test_rounds_are_fewer_than_tokens() -> None:

@@ -21,9 +21,11 @@ def probe_of(target: ScriptedTarget, client: TargetClient, seed: int = 0) -> Poo
     )
 
 
-async def probed(target: ScriptedTarget, seed: int = 0) -> int | None:
+async def probed(
+    target: ScriptedTarget, seed: int = 0, *, expected: int | None = None
+) -> int | None:
     async with TargetClient(TargetSettings(url=target.url)) as client:
-        return await probe_of(target, client, seed).n_match()
+        return await probe_of(target, client, seed).n_match(expected)
 
 
 @pytest.mark.parametrize("n_match", [1, 2, 4, 6, 16, 26])
@@ -31,6 +33,27 @@ async def test_the_key_length_is_found(n_match: int) -> None:
     for seed in range(8):  # the toy language is full of cut characters
         async with ScriptedTarget(n_match=n_match) as target:
             assert await probed(target, seed) == n_match
+
+
+@pytest.mark.parametrize("n_match", [1, 4, 26])
+async def test_an_expected_key_length_is_found_sooner(n_match: int) -> None:
+    num_passes = []
+    for expected in (None, n_match):
+        async with ScriptedTarget(n_match=n_match) as target:
+            assert await probed(target, expected=expected) == n_match
+            num_passes.append(len(target.passes))
+    assert num_passes[1] < num_passes[0] / 2
+
+
+@pytest.mark.parametrize("expected", [1, 3, 5, 20, 26, 64])
+async def test_another_key_length_than_expected_is_found(expected: int) -> None:
+    async with ScriptedTarget(n_match=4) as target:
+        assert await probed(target, expected=expected) == 4
+
+
+async def test_no_pool_where_one_was_expected() -> None:
+    async with ScriptedTarget(has_ngram_pool=False) as target:
+        assert await probed(target, expected=4) is None
 
 
 @pytest.mark.parametrize("flags", [{"has_ngram_pool": False}, {"n_min": 48}, {"n_match": 32}])
