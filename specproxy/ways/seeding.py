@@ -92,6 +92,7 @@ class SeedingWay:
         self._tokens = TargetTokens(client)
         self._leases = SlotLeases(facts.num_slots - 1)
         self.worth = Worth(n_match)
+        observed.alone.cost = self.worth.cost
         self._seeder = Seeder(
             client,
             n_match=n_match,

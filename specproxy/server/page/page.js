@@ -12,6 +12,7 @@ const ORIGINS = {
 };
 const BASES = {
   measured: (n) => `The target alone: measured in ${n} passes without a draft.`,
+  modelled: (n) => `The target alone: an estimate from ${n} passes, by what each drafted or seeded token adds to them.`,
   estimated: (n) => `The target alone: an estimate from the shortest tenth of ${n} passes. Seeds ride in them and drafts are verified there, so without specproxy it may be faster than that.`,
 };
 const PHASES = { pass: "target's passes", draft: "drafting", seed: "seeds on their way", wait: "waiting" };
