@@ -25,7 +25,7 @@ NUM_BEYOND = 24
 (`n_min`) would seldom take those either."""
 NUM_ASKED = 3
 """The first comes with the prompt, the second from a pass that may verify one proposed token."""
-NUM_TRIES = 6
+NUM_TRIES = 12
 
 
 @dataclass(frozen=True, slots=True)

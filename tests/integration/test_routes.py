@@ -34,7 +34,7 @@ from specproxy.testing import until
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
 START_S = 120.0
-NUM_TOKENS = 40
+NUM_TOKENS, LONG_TOKENS = 40, 400
 NUM_AT_ONCE = 2
 
 
@@ -90,11 +90,13 @@ class Pair:
     routes: dict[str, Route]
     front: TargetClient
 
-    async def ask(self, name: str, prompt: Prompt, said: list[str]) -> Answer:
+    async def ask(
+        self, name: str, prompt: Prompt, said: list[str], num_tokens: int = NUM_TOKENS
+    ) -> Answer:
         """A stream from a route; its pieces go to `said` as they come."""
         fields = {"model": name}
         return await ask(
-            self.front, prompt.messages, NUM_TOKENS, on_text=said.append, fields=fields
+            self.front, prompt.messages, num_tokens, on_text=said.append, fields=fields
         )
 
 
@@ -157,7 +159,7 @@ async def test_the_other_target_is_undisturbed_and_the_killed_one_comes_back(
         undisturbed = [spawn(one.run(), name="undisturbed") for one in asking]
         said: list[list[str]] = [[], []]
         lost = [
-            spawn(parts.ask("small", prompt, pieces), name="lost")
+            spawn(parts.ask("small", prompt, pieces, LONG_TOKENS), name="lost")
             for prompt, pieces in zip(prompts[2::4], said, strict=False)
         ]
         await until(lambda: all(len(pieces) >= 4 for pieces in said), timeout_s=START_S)
