@@ -9,10 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from specproxy import logs
 from specproxy.errors import ConfigError
 from specproxy.running import run_until_told
-from specproxy.settings import LogSettings, load_one_target
 
 
 def register(app: typer.Typer) -> None:
@@ -96,6 +94,7 @@ def bench(
     ] = None,
 ) -> None:
     """Measure: the target alone, with its own draft model, and through specproxy."""
+    from specproxy import logs
     from specproxy.bench.bar_command import RESULTS, measure_bars
     from specproxy.bench.bar_rows import rows_of
     from specproxy.bench.command import bench as run_bench
@@ -111,6 +110,7 @@ def bench(
     from specproxy.bench.own import OwnPool
     from specproxy.bench.pools import demo_parts
     from specproxy.bench.published import publish_all
+    from specproxy.settings import LogSettings, load_one_target
 
     console = Console(stderr=True)
     if [on_demo, target is not None, publish is not None, bars is not None].count(True) != 1:

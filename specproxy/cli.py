@@ -1,5 +1,7 @@
 """The command line. Thin: options in, one coroutine run until it ends or is told to stop.
 
+Each command imports what it needs itself, so that `--help` and a wrong flag are answered at once.
+
 Exit codes: 0 it did what it should; 1 it did not (a part failed, or a comparison says no);
 2 settings, flags or the set-up are wrong; 130 and 143 for SIGINT and SIGTERM.
 """
@@ -8,20 +10,21 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 import specproxy
-from specproxy import logs
 from specproxy.bench_cli import register as register_bench
 from specproxy.equivalence_cli import register as register_equivalence
 from specproxy.errors import ConfigError, SetupError, SpecproxyError
 from specproxy.pool_cli import register as register_pool
 from specproxy.probe_cli import register as register_probe
 from specproxy.running import run_until_told
-from specproxy.settings import LogSettings, load
+
+if TYPE_CHECKING:
+    from specproxy.settings import Settings
 
 app = typer.Typer(
     name="specproxy",
@@ -81,8 +84,7 @@ def serve(
     ] = None,
 ) -> None:
     """Run the proxy until SIGINT or SIGTERM."""
-    settings = load(config, **_given(listen={"host": host, "port": port}))
-    logs.configure(settings.log)
+    settings = _configured(config, listen={"host": host, "port": port})
     from specproxy.serve import serve as run_proxy
 
     _serve_until_told(lambda: run_proxy(settings, Console(stderr=True), Console()))
@@ -106,14 +108,11 @@ def coordinator(
     ] = None,
 ) -> None:
     """Run a target that verifies drafts itself, in llama-server's place."""
-    settings = load(
+    settings = _configured(
         config,
-        **_given(
-            listen={"host": host, "port": port},
-            coordinator={"model": model, "workers": worker or None},
-        ),
+        listen={"host": host, "port": port},
+        coordinator={"model": model, "workers": worker or None},
     )
-    logs.configure(settings.log)
     from specproxy.coordinate import coordinate
 
     _serve_until_told(lambda: coordinate(settings, Console(stderr=True), Console()))
@@ -133,6 +132,9 @@ def worker(
     ] = False,
 ) -> None:
     """Serve this machine's devices to a coordinator: llama.cpp's RPC server."""
+    from specproxy import logs
+    from specproxy.settings import LogSettings
+
     logs.configure(LogSettings())
     from specproxy.worker import run_worker
 
@@ -145,6 +147,16 @@ def worker(
         cache=cache,
         allow_public=allow_public,
     )
+
+
+def _configured(config: Path | None, **sections: dict[str, Any]) -> "Settings":
+    """The settings of `config` and of the command line; the log as they want it."""
+    from specproxy import logs
+    from specproxy.settings import load
+
+    settings = load(config, **_given(**sections))
+    logs.configure(settings.log)
+    return settings
 
 
 def _given(**sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -170,12 +182,14 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Stay up until Ctrl-C.")] = False,
 ) -> None:
     """Show it: a pool on this machine, the same chats without and with the proxy."""
-    logs.configure(LogSettings(level="warning"))
+    from specproxy import logs
     from specproxy.bench.pools import demo_parts
     from specproxy.bench.workloads import choose
     from specproxy.demo import DemoCommand
     from specproxy.demo import demo as run_demo
+    from specproxy.settings import LogSettings
 
+    logs.configure(LogSettings(level="warning"))
     choose(prompts)  # what cannot work is said before anything is built
     command = DemoCommand(rtt_ms=rtt_ms, num_tokens=tokens, num_prompts=prompts, keep=keep)
     console = Console(stderr=True)

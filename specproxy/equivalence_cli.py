@@ -1,15 +1,16 @@
 """`specproxy verify-equivalence` on the command line; thin, with the exit codes of `cli`."""
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from specproxy import logs
 from specproxy.errors import ConfigError
 from specproxy.running import run_until_told
-from specproxy.settings import LogSettings, TargetSettings, load_one_target
+
+if TYPE_CHECKING:
+    from specproxy.settings import TargetSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -37,11 +38,13 @@ def verify_equivalence(
 
     Keys: SPECPROXY_LISTEN__API_KEY for --target, SPECPROXY_TARGET__API_KEY for --control.
     """
+    from specproxy import logs
     from specproxy.bench.options import read_modes
     from specproxy.bench.pools import demo_parts
     from specproxy.equivalence.check import Extent
     from specproxy.equivalence.command import PairStart, verify
     from specproxy.equivalence.pairs import demo_pair, own_pair
+    from specproxy.settings import LogSettings
 
     logs.configure(LogSettings(level="warning"))
     console = Console(stderr=True)
@@ -61,8 +64,10 @@ def verify_equivalence(
     raise typer.Exit(run_until_told(lambda: verify(starts, extent, console, Console())))
 
 
-def _own(target: str, control: str) -> tuple[TargetSettings, TargetSettings]:
+def _own(target: str, control: str) -> "tuple[TargetSettings, TargetSettings]":
     """Clients' settings for both, with the keys that the environment has."""
+    from specproxy.settings import load_one_target
+
     settings = load_one_target(target={"url": control})
     checked = load_one_target(target={"url": target}).target
     return checked.model_copy(update={"api_key": settings.listen.api_key}), settings.target

@@ -5,9 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from specproxy import logs
 from specproxy.running import run_until_told
-from specproxy.settings import LogSettings, load_one_target
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +21,9 @@ def probe(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Find out what a target is and which ways it can be sped up; it should be idle meanwhile."""
+    from specproxy import logs
     from specproxy.probe.command import probe_command
+    from specproxy.settings import LogSettings, load_one_target
 
     logs.configure(LogSettings(level="error"))
     settings = load_one_target(target={"url": url, "api_key": api_key}).target

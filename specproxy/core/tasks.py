@@ -17,11 +17,12 @@ def spawn(coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
     return task
 
 
-async def stop(task: asyncio.Task[Any]) -> None:
+async def stop(task: asyncio.Task[Any], *, again_s: float = 1.0) -> None:
     """Cancel `task` and wait until it is gone, whatever it raised on the way out.
 
-    Asks again while it lives: Python 3.11's `wait_for` can swallow one cancellation.
+    Asks again while it lives, every `again_s`: Python 3.11's `wait_for` can swallow one
+    cancellation.
     """
     while not task.done():
         task.cancel()
-        await asyncio.wait([task], timeout=1.0)
+        await asyncio.wait([task], timeout=again_s)

@@ -12,6 +12,7 @@ Then the specials by their literals, and what is put before a text (BOS).
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Protocol, TypeVar
 
@@ -139,13 +140,11 @@ class _Check:
         """`token` with the single-byte tokens around it that make its text UTF-8."""
         if self._draft.special_text(token) is not None or _is_utf8(self._draft.piece(token)):
             return [token]
-        piece = self._draft.piece(token)
-        for lead, tail in product(_LEADS, _TAILS):
-            if _is_utf8(lead + piece + tail):
-                around = [self._draft.token_of(bytes([b])) for b in lead + tail]
-                known = [t for t in around if t is not None]
-                if len(known) == len(around):
-                    return [*known[: len(lead)], token, *known[len(lead) :]]
+        for lead, tail in _surroundings(self._draft.piece(token)):
+            around = [self._draft.token_of(bytes([b])) for b in lead + tail]
+            known = [t for t in around if t is not None]
+            if len(known) == len(around):
+                return [*known[: len(lead)], token, *known[len(lead) :]]
         return [token]
 
     def _rendered(self, tokens: Sequence[int]) -> str:
@@ -171,6 +170,14 @@ def _chunked(items: Sequence[T], size: int) -> list[Sequence[T]]:
 def _collapsed(text: str) -> str:
     """Decoders disagree on how many U+FFFD a broken sequence is: make each run one."""
     return _BROKEN.sub("\ufffd", text)
+
+
+@lru_cache(maxsize=4096)  # each is asked for twice, and many vocabularies have the same
+def _surroundings(piece: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """What may stand before and after `piece` so that all is UTF-8."""
+    return tuple(
+        (lead, tail) for lead, tail in product(_LEADS, _TAILS) if _is_utf8(lead + piece + tail)
+    )
 
 
 def _is_utf8(piece: bytes) -> bool:

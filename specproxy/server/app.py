@@ -150,6 +150,11 @@ class Server:
         """The default one, or the only one."""
         return self._runner.app[ROUTER].default
 
+    @property
+    def watchers(self) -> Watchers:
+        """Of the live page."""
+        return self._runner.app[WATCHERS]
+
     async def __aenter__(self) -> "Server":
         await self._runner.setup()
         listen = self._listen

@@ -58,10 +58,12 @@ class _Flight:
     Attributes:
         sent_in: number of passes that had ended when it left: the target takes it up with the
             next pass, and reads it during that.
+        rests: it has failed, and is to be sent again in a while.
     """
 
     seed: Seed
     sent_in: int
+    rests: bool = False
     task: asyncio.Task[None] | None = None
 
 
@@ -119,7 +121,7 @@ class Seeder:
     @property
     def is_at_rest(self) -> bool:
         """Nobody is served, and no seed is on its way."""
-        return not self._trees and not self._flights
+        return not self._trees and all(flight.rests for flight in self._flights)
 
     @contextmanager
     def serving(self, tree: DraftTree) -> Iterator[None]:
@@ -231,6 +233,7 @@ class Seeder:
             self.num_failed += 1
             self._landed(flight, began_s, failed=True)
             log.debug("seed failed", reason=str(error))
+            flight.rests = True
             await asyncio.sleep(RETRY_S)
             seed.mark(SeedState.PLANNED)
         else:

@@ -58,6 +58,7 @@ async def coordinated(
     ready: bool = True,
     poll_s: float = 0.05,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    pass_ms: float = 0.0,
     **flags: Any,
 ) -> AsyncIterator[CoordinatedRig]:
     """The proxy in coordinator mode.
@@ -65,12 +66,15 @@ async def coordinated(
     Args:
         ready: wait until its draft channel is open.
         settings: sections of the proxy's settings, beside the target's URL.
+        pass_ms: of the proxied coordinator.
         flags: of both coordinators.
     """
     language = language or Language()
     drafter = drafter or ScriptedDrafter(language, behaviour)
     async with AsyncExitStack() as stack:
-        coordinator = await stack.enter_async_context(ScriptedCoordinator(language, **flags))
+        coordinator = await stack.enter_async_context(
+            ScriptedCoordinator(language, pass_ms=pass_ms, **flags)
+        )
         oracle = await stack.enter_async_context(ScriptedCoordinator(language, **flags))
         sections: dict[str, dict[str, Any]] = {
             "target": {"url": coordinator.url},

@@ -112,30 +112,44 @@ class ScriptedArms:
         *,
         name: Any = "target",
         label: str = "target alone",
+        pass_ms: float = 1.0,
         new_length_ms: float = 0.0,
     ) -> Arm:
         """A server that does not speculate."""
-        client = await self._server(language, label, has_ngram_pool=False)
+        client = await self._server(language, label, pass_ms=pass_ms, has_ngram_pool=False)
         self.targets[label].clock.new_length_ms = new_length_ms
         return Arm(name, label, client, client)
 
-    async def proxied(self, language: Language, drafter: Drafter | None = None) -> Arm:
-        """A server that takes seeds, behind a proxy with a scripted draft."""
+    async def proxied(
+        self, language: Language, drafter: Drafter | None = None, *, pass_ms: float = 1.0
+    ) -> Arm:
+        """A server that takes seeds, behind a proxy with a scripted draft.
+
+        Args:
+            pass_ms: once the proxy is ready; where it counts how much is sped up, passes must be
+                long enough to be told apart.
+        """
         label = "specproxy (seeding)"
         server = await self._server(language, label, has_ngram_pool=True)
-        settings = load(None, target={"url": f"http://{server.name}"}, listen={"port": 0})
+        settings = load(
+            None,
+            target={"url": f"http://{server.name}"},
+            listen={"port": 0},
+            seeding={"warm": "never", "n_match": 4},
+        )
         drafter = drafter or ScriptedDrafter(language)
         running = await self._stack.enter_async_context(proxy(settings, drafter))
         with Step(Console(quiet=True), "waiting") as step:
             await speculating(running.route, step)
+        self.targets[label].clock.pass_ms = pass_ms
         front = await self._stack.enter_async_context(TargetClient(TargetSettings(url=running.url)))
         return Arm("specproxy", label, front, server)
 
     async def _server(
-        self, language: Language, label: str, *, has_ngram_pool: bool
+        self, language: Language, label: str, *, has_ngram_pool: bool, pass_ms: float = 0.0
     ) -> TargetClient:
         target = ScriptedTarget(
-            language, num_slots=3, n_max=16, has_ngram_pool=has_ngram_pool, pass_ms=4.0
+            language, num_slots=3, n_max=16, has_ngram_pool=has_ngram_pool, pass_ms=pass_ms
         )
         running = self.targets[label] = await self._stack.enter_async_context(target)
         client = TargetClient(TargetSettings(url=running.url))

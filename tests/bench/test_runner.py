@@ -72,7 +72,7 @@ class Recorder(Watch):
 async def test_three_arms_are_measured_and_found_identical(scripted_arms: Any) -> None:
     plain = await scripted_arms.plain(TARGET)
     native = await scripted_arms.plain(TARGET, name="native", label="own draft, n=4")
-    proxied = await scripted_arms.proxied(TARGET)
+    proxied = await scripted_arms.proxied(TARGET, pass_ms=10.0)
     arms = [plain, replace(native, draft_n=4), proxied]
     watch = Recorder()
     results = await run(arms, THREE, OPTIONS, watch)
@@ -83,9 +83,9 @@ async def test_three_arms_are_measured_and_found_identical(scripted_arms: Any) -
     assert alone.acceptance_rate is None
     assert fast.acceptance_rate is not None
     assert fast.tokens_per_pass is not None
-    assert fast.tokens_per_pass > 1.1
+    assert fast.tokens_per_pass > 1.5
     assert fast.mean_accepted_length is not None
-    assert fast.mean_accepted_length > 0.1
+    assert fast.mean_accepted_length > 0.5
     assert fast.num_passes < alone.num_passes
     assert results[2].proxy_counts["num_answers"] == len(THREE)
     assert results[2].proxy_counts["num_generated"] == fast.num_tokens
@@ -199,7 +199,7 @@ async def test_prompt_lengths_cover_cached_beginnings(scripted_arms: Any) -> Non
 
 
 async def test_each_arm_has_run_every_length_it_may_need(scripted_arms: Any) -> None:
-    plain = await scripted_arms.plain(TARGET, new_length_ms=40.0)
+    plain = await scripted_arms.plain(TARGET, new_length_ms=20.0)
     native = await scripted_arms.plain(TARGET, name="native", label="own draft, n=4")
     native = replace(native, draft_n=4)
     assert (verified_lengths(plain), verified_lengths(native)) == ({1}, {1, 2, 3, 4, 5})

@@ -53,7 +53,7 @@ def start(
     async def started(num_clients: int) -> AsyncIterator[list[Arm]]:
         native = await scripted_arms.plain(TARGET, name="native", label="own draft, n=4")
         arms = [
-            await scripted_arms.plain(TARGET),
+            await scripted_arms.plain(TARGET, pass_ms=4.0),  # (far more than a request costs)
             replace(native, draft_n=4),
             await scripted_arms.proxied(TARGET),
         ]

@@ -54,5 +54,5 @@ async def test_stop_asks_again_when_a_cancellation_is_swallowed() -> None:
 
     task = spawn(work(), name="stubborn")
     await asyncio.sleep(0)
-    await stop(task)
+    await stop(task, again_s=0.05)
     assert task.cancelled()

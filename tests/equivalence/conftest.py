@@ -26,17 +26,23 @@ async def pair_of(title: str, front: str, control: str) -> AsyncIterator[Pair]:
 
 @asynccontextmanager
 async def seeding_pair(
-    language: Language, *, control: Language | None = None, n_ctx: int = 1024
+    language: Language,
+    *,
+    control: Language | None = None,
+    n_ctx: int = 1024,
+    pass_ms: float = 1.0,
 ) -> AsyncIterator[Pair]:
     """The proxy that seeds, and a target without a pool.
 
     Args:
         language: of the proxied target and the draft.
         control: the other target's; the same by default.
+        pass_ms: of the proxied one; where it counts how much is sped up, passes must be long
+            enough to be told apart.
     """
     drafter = ScriptedDrafter(language)
     async with (
-        proxied(language, drafter=drafter, pass_ms=10.0, num_slots=5, n_ctx=n_ctx) as rig,
+        proxied(language, drafter=drafter, pass_ms=pass_ms, num_slots=5, n_ctx=n_ctx) as rig,
         ScriptedTarget(control or language, has_ngram_pool=False, n_ctx=n_ctx) as alone,
         pair_of("seeding", rig.server.url, alone.url) as pair,
     ):

@@ -23,7 +23,7 @@ def asking(kind: str, **more: Any) -> dict[str, Any]:
 
 def patience(fault: Break) -> dict[str, Any]:
     """The limit of silence: short only where it is what ends the answer."""
-    return {"target": {"idle_s": 0.3 if fault is Break.SILENCE else 30.0}}
+    return {"target": {"idle_s": 0.1 if fault is Break.SILENCE else 30.0}}
 
 
 @pytest.mark.parametrize("kind", KINDS)

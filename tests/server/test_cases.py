@@ -188,10 +188,10 @@ async def test_b6_any_language_and_any_draft(key: int) -> None:
 @pytest.mark.parametrize("seeded", [True, False])
 async def test_c9_no_limit_on_an_answer_in_all(seeded: bool) -> None:
     """It may take longer than any limit, as long as something comes."""
-    first_byte_s = 1.0 if seeded else 60.0  # nothing comes of a whole answer before its end
-    limits = {"connect_s": 1.0, "first_byte_s": first_byte_s, "idle_s": 1.0}
+    first_byte_s = 0.5 if seeded else 60.0  # nothing comes of a whole answer before its end
+    limits = {"connect_s": 0.5, "first_byte_s": first_byte_s, "idle_s": 0.5}
     settings = {"target": limits}
-    async with proxied(LANGUAGE, drafter.adversarial, pass_ms=100.0, settings=settings) as rig:
+    async with proxied(LANGUAGE, drafter.adversarial, pass_ms=50.0, settings=settings) as rig:
         bodies = [
             asking(
                 "chat", 14, stream=stream, ignore_eos=True, **({} if seeded else {"id_slot": slot})
@@ -200,7 +200,7 @@ async def test_c9_no_limit_on_an_answer_in_all(seeded: bool) -> None:
         ]
         began_s = time.monotonic()
         answers = await asyncio.gather(*(rig.ask("chat", body) for body in bodies))
-        assert time.monotonic() - began_s > 1.0
+        assert time.monotonic() - began_s > 0.5
         assert answers == [await rig.alone("chat", body) for body in bodies]
         assert all((got.status, got.whole) == (200, True) for got in answers)
 

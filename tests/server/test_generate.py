@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from scipy.stats import chi2_contingency
 
 from specproxy.testing import Language, ScriptedDrafter, drafter, generate, until
 from specproxy.testing.drafter import Behaviour
@@ -142,6 +141,8 @@ async def test_a_hot_answer_differs_by_seed_and_not_by_proxy() -> None:
 @pytest.mark.load
 async def test_unseeded_answers_have_the_targets_distribution() -> None:
     """Two tokens at temperature 1; the second one's draft is seeded before it is drawn."""
+    from scipy.stats import chi2_contingency  # (a second, of whoever collects this file)
+
     async with proxied(Language(mean_length=0), random_seed=5) as rig:
         body = asking("native", "It", temperature=1.0, return_tokens=True, stream=False)
         body |= {"n_predict": 2, "top_p": 1.0, "min_p": 0.0}

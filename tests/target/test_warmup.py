@@ -28,12 +28,12 @@ async def warmer(target: ScriptedTarget) -> AsyncIterator[Warmer]:
         )
 
 
-@pytest.mark.parametrize(("new_length_ms", "pays"), [(200.0, True), (0.0, False)])
+@pytest.mark.parametrize(("new_length_ms", "pays"), [(100.0, True), (0.0, False)])
 async def test_it_pays_where_a_new_length_is_dear(
     target: ScriptedTarget, warmer: Warmer, new_length_ms: float, pays: bool
 ) -> None:
     await warmer.run(3)
-    target.clock.pass_ms = 40.0
+    target.clock.pass_ms = 20.0
     target.clock.new_length_ms = new_length_ms
     assert await warmer.pays(16) is pays
 
@@ -62,7 +62,7 @@ async def test_it_waits_until_nothing_runs(target: ScriptedTarget, warmer: Warme
 
 @pytest.mark.parametrize(
     ("when", "new_length_ms", "lengths"),
-    [("always", 0.0, {2, 3, 4}), ("never", 200.0, set()), ("auto", 200.0, {2, 3, 4, 5})],
+    [("always", 0.0, {2, 3, 4}), ("never", 100.0, set()), ("auto", 100.0, {2, 3, 4, 5})],
 )
 async def test_all_is_warmed_where_that_is_wanted(
     target: ScriptedTarget, warmer: Warmer, when: When, new_length_ms: float, lengths: set[int]
@@ -70,7 +70,7 @@ async def test_all_is_warmed_where_that_is_wanted(
     async def idle() -> None:
         pass
 
-    target.clock.pass_ms = 40.0
+    target.clock.pass_ms = 20.0
     target.clock.new_length_ms = new_length_ms
     assert await warmer.warm_up(when, 5, idle) is bool(lengths)
     assert {one.num_tokens for one in target.passes} == lengths

@@ -25,9 +25,16 @@ MAX_WATCHERS = 16
 
 
 class Watchers:
-    """Who watches, and what was sent last. One per application."""
+    """Who watches, and what was sent last. One per application.
+
+    Attributes:
+        tick_s: from one event `present` to the next.
+        max_watchers: at a time; more are refused.
+    """
 
     def __init__(self, routes: Sequence[Route]) -> None:
+        self.tick_s = TICK_S
+        self.max_watchers = MAX_WATCHERS
         self.num_watchers = 0
         self.closing = asyncio.Event()
         self._routes = routes
@@ -37,7 +44,7 @@ class Watchers:
     def present(self, *, texts: bool) -> bytes:
         """The event of this moment."""
         now_s = time.monotonic()
-        if now_s - self._made_s > TICK_S / 2:
+        if now_s - self._made_s > self.tick_s / 2:
             self._made_s = now_s
             self._made.clear()
         if texts not in self._made:
@@ -56,10 +63,10 @@ WATCHERS = web.AppKey("watchers", Watchers)
 async def events(request: web.Request) -> web.StreamResponse:
     """Handle the stream until the watcher leaves or the proxy stops."""
     watchers, settings = request.app[WATCHERS], request.app[SETTINGS]
-    if watchers.num_watchers >= MAX_WATCHERS:
+    if watchers.num_watchers >= watchers.max_watchers:
         return error_reply(
             503,
-            f"{MAX_WATCHERS} pages are being watched already.",
+            f"{watchers.max_watchers} pages are being watched already.",
             kind="unavailable_error",
             headers={"Retry-After": "10"},
         )
@@ -78,7 +85,7 @@ async def events(request: web.Request) -> web.StreamResponse:
             async with asyncio.timeout(settings.listen.write_s):
                 await response.write(data)
             num_ticks += 1
-            await _rest(watchers.closing)
+            await _rest(watchers)
         await response.write_eof()
     except (TimeoutError, ConnectionError):  # the page reads nothing any more
         if request.transport is not None:
@@ -111,10 +118,10 @@ def _is_own_name(host: str) -> bool:
         return False
 
 
-async def _rest(closing: asyncio.Event) -> None:
+async def _rest(watchers: Watchers) -> None:
     try:
-        async with asyncio.timeout(TICK_S):
-            await closing.wait()
+        async with asyncio.timeout(watchers.tick_s):
+            await watchers.closing.wait()
     except TimeoutError:
         pass
 

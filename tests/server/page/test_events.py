@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 
 from specproxy.core.tasks import spawn, stop
-from specproxy.server.page import events as page_events
 from specproxy.server.page.files import FILES
 from specproxy.target.sse import SSEParser
 from specproxy.testing import Language, ScriptedDrafter, drafter, until
@@ -24,12 +23,15 @@ SECRET = "The sea is deep"
 ASKED = {"prompt": SECRET, "n_predict": 300, "temperature": 0, "stream": True}
 KEY = {"Authorization": "Bearer page-key"}
 KEYED = {"listen": {"api_key": "page-key"}}
+TICK_S = 0.02
+"""From one event to the next, here."""
 
 
 async def events(
     rig: Any, headers: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[str, Any]]:
     """(name, content) of the page's events."""
+    rig.server.watchers.tick_s = TICK_S
     parser = SSEParser()
     url = f"{rig.server.url}/specproxy/events"
     async with rig.client.get(url, headers=headers) as response:
@@ -54,7 +56,7 @@ async def running(
 
 
 async def no_answer_shown(rig: Any) -> None:
-    """Wait until the events show none: they do only while it runs, and are made twice a second."""
+    """Wait until the events show none: they do only while it runs."""
     async with aclosing(events(rig)) as heard, asyncio.timeout(60):
         async for name, content in heard:
             if name == "present" and content["routes"][0]["answers"] == []:
@@ -98,9 +100,9 @@ async def test_data_is_for_who_has_the_key() -> None:
 
 async def test_a_running_answer_shows_with_the_origin_of_its_text() -> None:
     made = ScriptedDrafter(LANGUAGE, drafter.noisy(0.2, random.Random(1)))
-    async with proxied(LANGUAGE, drafter=made, pass_ms=60.0) as rig:
+    async with proxied(LANGUAGE, drafter=made, pass_ms=20.0) as rig:
         asking = spawn(rig.ask("native", ASKED), name="ask")
-        route = await running(rig, num_tokens=60)
+        route = await running(rig, num_tokens=40)
         rig.target.clock.pass_ms = 0.0  # enough was seen
         answered = (await asking).text
         await rig.rest()
@@ -116,7 +118,7 @@ async def test_a_running_answer_shows_with_the_origin_of_its_text() -> None:
 
 
 async def test_before_a_coordinator_it_shows_as_well() -> None:
-    async with coordinated(LANGUAGE, drafter.noisy(0.3, random.Random(1)), pass_ms=50.0) as rig:
+    async with coordinated(LANGUAGE, drafter.noisy(0.3, random.Random(1)), pass_ms=20.0) as rig:
         asking = spawn(rig.ask("native", ASKED), name="ask")
         route = await running(rig)
         rig.coordinator.engine.pass_ms = 0.0  # enough was seen
@@ -143,7 +145,7 @@ async def test_before_a_coordinator_it_shows_as_well() -> None:
 async def test_who_sees_texts(
     settings: dict[str, Any], headers: dict[str, str], shown: bool
 ) -> None:
-    async with proxied(LANGUAGE, settings=settings, pass_ms=100.0) as rig:
+    async with proxied(LANGUAGE, settings=settings, pass_ms=20.0) as rig:
         asking = spawn(rig.ask("native", ASKED, headers=KEY), name="ask")
         route = await running(rig, headers)
         await stop(asking)
@@ -156,7 +158,7 @@ async def test_who_sees_texts(
 
 
 async def test_the_status_never_has_texts() -> None:
-    async with proxied(LANGUAGE, pass_ms=100.0) as rig:
+    async with proxied(LANGUAGE, pass_ms=20.0) as rig:
         asking = spawn(rig.ask("native", ASKED), name="ask")
         await running(rig)
         got = await rig.send("GET", "/specproxy/status")
@@ -191,9 +193,9 @@ async def test_the_proxy_stops_while_somebody_watches() -> None:
 
 
 @pytest.fixture
-async def rig_of_few(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
-    monkeypatch.setattr(page_events, "MAX_WATCHERS", 2)
+async def rig_of_few() -> AsyncIterator[Rig]:
     async with proxied(LANGUAGE) as rig:
+        rig.server.watchers.max_watchers = 2
         yield rig
 
 
