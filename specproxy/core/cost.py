@@ -61,6 +61,9 @@ class PassCost:
         network) counts as a moderately slow one."""
         if num_rows > MAX_ROWS:
             return
+        if not self.num_observed:  # it tells how quick passes are here, not what they consist of
+            share = min(1.0, duration_s / self.pass_s(num_rows))
+            self.fixed_s, self.row_s = share * self.fixed_s, share * self.row_s
         if self.num_observed >= 3:
             duration_s = min(duration_s, _MAX_SURPRISE * self.pass_s(num_rows))
         self.num_observed += 1

@@ -123,7 +123,8 @@ class Restored:
 async def test_a_measured_arm_with_a_recorded_draft(scripted_arms: Any) -> None:
     plain = await scripted_arms.plain(LANGUAGE)
     drafter = drafter_of(perfect)
-    proxied = replace(await scripted_arms.proxied(LANGUAGE, drafter), recorded=drafter)
+    made = await scripted_arms.proxied(LANGUAGE, drafter, pass_ms=10.0)
+    proxied = replace(made, recorded=drafter)
     results = await run([plain, proxied], PROMPTS[:3], OPTIONS)
     assert all(result.identical for result in results)
     assert results[0].tally is None

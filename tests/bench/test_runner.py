@@ -83,9 +83,9 @@ async def test_three_arms_are_measured_and_found_identical(scripted_arms: Any) -
     assert alone.acceptance_rate is None
     assert fast.acceptance_rate is not None
     assert fast.tokens_per_pass is not None
-    assert fast.tokens_per_pass > 1.5
+    assert fast.tokens_per_pass > 2.0
     assert fast.mean_accepted_length is not None
-    assert fast.mean_accepted_length > 0.5
+    assert fast.mean_accepted_length > 1.0
     assert fast.num_passes < alone.num_passes
     assert results[2].proxy_counts["num_answers"] == len(THREE)
     assert results[2].proxy_counts["num_generated"] == fast.num_tokens

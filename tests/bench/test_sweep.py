@@ -26,16 +26,18 @@ class ScriptedLink:
     """Makes a scripted target's passes longer by a tenth of what its link would.
 
     Attributes:
-        warmed: token counts that the server had run when the link was changed.
+        warmed: token counts that the server had run when the link was first changed.
     """
 
     def __init__(self, target: ScriptedTarget) -> None:
         self._target = target
         self.warmed: set[int] = set()
+        self.rtt_ms = 0.0
         self.num_answered = -1
 
     async def set_rtt_ms(self, rtt_ms: float) -> None:
-        self.warmed = {one.num_tokens for one in self._target.passes}
+        self.warmed = self.warmed or {one.num_tokens for one in self._target.passes}
+        self.rtt_ms = rtt_ms
         self._target.clock.pass_ms = 1.0 + rtt_ms / 10
 
 

@@ -33,6 +33,14 @@ def test_one_hiccup_changes_little_and_a_new_link_is_learned() -> None:
     assert cost.pass_s(1) == pytest.approx(0.3, rel=0.1)
 
 
+@pytest.mark.parametrize("duration_s", [0.005, 0.02, 0.5])
+def test_the_first_pass_is_not_taken_for_the_price_of_its_rows(duration_s: float) -> None:
+    cost = PassCost()
+    cost.observe(27, duration_s)
+    assert cost.pass_s(27) == pytest.approx(duration_s)
+    assert cost.pass_s(1) > 0.4 * duration_s
+
+
 def test_prompts_say_nothing_of_small_passes() -> None:
     cost = PassCost()
     before = cost.pass_s(1)

@@ -27,6 +27,15 @@ def test_it_pays_until_the_target_disagrees() -> None:
     assert worth.expected_gain < 1.05
 
 
+@pytest.mark.parametrize("duration_s", [0.008, 0.02, 0.1])
+def test_a_right_draft_pays_from_the_first_pass_on_however_quick(duration_s: float) -> None:
+    worth = Worth(4)
+    worth.passed(27, duration_s)
+    for _ in range(24):
+        worth.decided(hit=True)
+    assert worth.pays
+
+
 def test_then_a_few_answers_are_drafted_and_not_seeded() -> None:
     worth = Worth(6)
     while worth.pays:

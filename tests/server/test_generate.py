@@ -88,7 +88,7 @@ async def test_speculation_happens(stream: bool) -> None:
         assert counts.num_accepted > 10
         assert counts.num_generated == 80
         assert counts.tokens_per_pass is not None
-        assert counts.tokens_per_pass > 1.1
+        assert counts.tokens_per_pass > 1.5
         num_passes = sum(0 in one.emitted or 1 in one.emitted for one in rig.target.passes)
         assert num_passes < 80
 
