@@ -72,5 +72,8 @@ async def test_a_far_proxy_with_a_recorded_draft_on_top_of_the_servers_own(
     assert alone.tally is None
     assert proxied.summary.num_proposed
     assert proxied.tally is not None
-    assert proxied.tally.num_tokens == proxied.summary.num_tokens
-    assert proxied.proxy_counts["num_recorded"] > 0
+    # the route compares both ways: an answer may be left to the server's own draft
+    assert proxied.tally.num_tokens <= proxied.summary.num_tokens
+    drafter = proxied.arm.recorded
+    assert drafter is not None
+    assert drafter.num_recorded + drafter.num_holes > 0  # it was asked in any case
