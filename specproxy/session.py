@@ -122,8 +122,9 @@ class Session:
                     self._enough = None
 
     def _has_enough(self) -> None:
-        if self._enough is not None:
-            self._enough.reschedule(0.0)
+        enough, self._enough = self._enough, None  # once: what expires cannot be set again
+        if enough is not None:
+            enough.reschedule(0.0)
 
     def _grew(self, num_tokens: int) -> None:
         self._counts.num_drafted += num_tokens

@@ -99,6 +99,19 @@ async def test_it_follows_and_counts() -> None:
         assert counts.num_pooled == 40
 
 
+async def test_an_answer_is_followed_on_while_its_drafting_is_being_ended() -> None:
+    async with running(ScriptedDrafter(LANGUAGE)) as (session, _):
+        await until(lambda: session._tree and session._tree.num_ahead)
+        for _ in range(60):
+            session._worth.decided(hit=False)
+        assert not session._worth.seeds
+        for token in RIGHT[:20]:
+            session.hear(said([token]))
+            await asyncio.sleep(0)
+        counts = session.counts
+        assert counts.num_confirmed + counts.num_missed + counts.num_undrafted == 20
+
+
 async def test_a_miss_voids_the_draft_and_it_goes_on_from_there() -> None:
     made = ScriptedDrafter(LANGUAGE, drafter.adversarial)
     async with running(made) as (session, _):
