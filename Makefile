@@ -31,12 +31,12 @@ $(INSTALLED): pyproject.toml
 demo: setup
 	$(BIN)/specproxy demo
 
-# What needs no model runs on two cores; the rest alone, for llama.cpp wants them itself.
+# What needs no model mostly waits, so four at once; the rest alone, for llama.cpp wants them itself.
 test: setup test-fast
 	$(BIN)/pytest -m "(real or browser or load) and not clients"
 
 test-fast: $(INSTALLED)
-	$(BIN)/pytest -n 2 -m "not (real or browser or load or clients)"
+	$(BIN)/pytest -n 4 -m "not (real or browser or load or clients)"
 
 test-clients: setup
 	$(BIN)/pytest -m clients

@@ -12,7 +12,6 @@ from pathlib import Path
 from rich.console import Console
 
 from specproxy.core.tasks import spawn
-from specproxy.draft.engine import LlamaDrafter
 from specproxy.draft.protocol import Drafter
 from specproxy.errors import ConfigError, PoolError, SetupError, SpecproxyError
 from specproxy.llama.location import cache_folder
@@ -90,7 +89,9 @@ async def _affordable(settings: DraftSettings, console: Console) -> AsyncIterato
         yield drafter
 
 
-def _load(settings: DraftSettings) -> LlamaDrafter:
+def _load(settings: DraftSettings) -> Drafter:
+    from specproxy.draft.engine import LlamaDrafter  # (who has no draft needs no numpy)
+
     return LlamaDrafter(
         settings.model,
         num_sequences=settings.num_sequences,

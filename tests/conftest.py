@@ -3,6 +3,7 @@
 They must be there already (`make setup`); a test never compiles or downloads.
 """
 
+import gc
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -21,6 +22,12 @@ def pytest_configure() -> None:
         colors=False, exception_formatter=structlog.dev.plain_traceback
     )
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: no collection of garbage shall walk it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

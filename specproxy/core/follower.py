@@ -52,6 +52,8 @@ class Follower:
         found, rest = self._expected(said, expected)
         if not rest:
             return found
+        while found and _is_torn(rest):
+            rest = self._piece(found.pop()) + rest
         self.num_guessed += 1
         return found + self._vocabulary.tokenize(rest.decode("utf-8", "ignore"))
 
@@ -74,3 +76,8 @@ class Follower:
 
     def _piece(self, token: int) -> bytes:
         return self._vocabulary.piece(token) if 0 <= token < len(self._vocabulary) else b""
+
+
+def _is_torn(text: bytes) -> bool:
+    """Whether `text` begins within a character of UTF-8."""
+    return bool(text) and text[0] & 0xC0 == 0x80

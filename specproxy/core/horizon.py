@@ -6,6 +6,7 @@ nodes awaited, the first pass carries `k` of them, the second all that was draft
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 _SMOOTHING = 0.2
@@ -50,6 +51,7 @@ class PassPace:
             self.pass_s = 1.05 * known_s
 
 
+@lru_cache(maxsize=64)  # asked for each drafted token; the answer changes with the pass
 def nodes_to_await(
     token_s: float | None, pass_s: float | None, acceptance: float, lookahead: int
 ) -> int:

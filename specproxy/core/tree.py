@@ -39,7 +39,10 @@ class Node:
     children: "list[Node]" = field(default_factory=list)
 
     def child(self, token: int) -> "Node | None":
-        return next((node for node in self.children if node.token == token), None)
+        for node in self.children:
+            if node.token == token:
+                return node
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ NUM_CANDIDATES = 5
 SURE = (0.96, 0.02, 0.01, 0.006, 0.004)
 UNSURE = (0.5, 0.22, 0.14, 0.09, 0.05)
 STRETCH = 8
+LONGEST_UNIT = 3
+"""Tokens of a word, its last not counted."""
+MAX_KNOWN = 10_000
+"""Distributions that are remembered."""
 ASSISTANT = "<|im_start|>assistant\n"
 
 
@@ -53,6 +57,7 @@ class Language:
     mean_length: int = 150
     thinks: bool = False
     scripts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+    _known: dict[tuple[int, ...], Distribution] = field(init=False, repr=False, compare=False)
     _starts: list[int] = field(init=False, repr=False, compare=False)
     _follow: dict[tuple[int, ...], list[int]] = field(init=False, repr=False, compare=False)
     _assistant: list[int] = field(init=False, repr=False, compare=False)
@@ -65,6 +70,7 @@ class Language:
                 nexts = follow.setdefault(unit[:cut], [])
                 if unit[cut] not in nexts:
                     nexts.append(unit[cut])
+        object.__setattr__(self, "_known", {})
         object.__setattr__(self, "_starts", [unit[0] for unit in units])
         object.__setattr__(self, "_follow", follow)
         object.__setattr__(
@@ -87,6 +93,17 @@ class Language:
 
     def distribution(self, context: Sequence[int]) -> Distribution:
         """(token, probability), most probable first; the probabilities add up to 1."""
+        if self.scripts or self.thinks:
+            return self._found(context)
+        key = (len(context), *context[-max(self.order, LONGEST_UNIT) :])  # all that counts else
+        known = self._known.get(key)
+        if known is None:  # target, oracle and drafter ask for the same
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            known = self._known[key] = self._found(context)
+        return known
+
+    def _found(self, context: Sequence[int]) -> Distribution:
         scripted = self._scripted(context)
         if scripted is not None:
             return ((scripted, 1.0),)
@@ -123,7 +140,7 @@ class Language:
         return None
 
     def _continuation(self, context: Sequence[int]) -> list[int]:
-        for length in range(min(3, len(context)), 0, -1):
+        for length in range(min(LONGEST_UNIT, len(context)), 0, -1):
             found = self._follow.get(tuple(context[-length:]))
             if found:
                 return found

@@ -147,7 +147,7 @@ async def proxied(
         sections: dict[str, dict[str, Any]] = {
             "target": {"url": target.url},
             "listen": {"port": 0},
-            "seeding": {"warm": "never", "n_match": _n_match(**flags)},
+            "seeding": {"warm": "never", "n_match": expected_n_match(**flags)},
         }
         for name, section in (settings or {}).items():
             sections[name] = {**sections.get(name, {}), **section}
@@ -163,7 +163,7 @@ async def proxied(
         yield Rig(target, oracle, drafter, server, client)
 
 
-def _n_match(*, has_ngram_pool: bool = True, n_match: int = 4, **_: Any) -> int | None:
+def expected_n_match(*, has_ngram_pool: bool = True, n_match: int = 4, **_: Any) -> int | None:
     """What the probe is told to expect of a target with these flags, so that rigs start soon."""
     return n_match if has_ngram_pool else None
 

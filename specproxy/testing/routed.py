@@ -19,7 +19,7 @@ from specproxy.settings import load
 from specproxy.testing.drafter import ScriptedDrafter
 from specproxy.testing.language import Language
 from specproxy.testing.polling import until
-from specproxy.testing.rig import PATHS, Answer, fetch
+from specproxy.testing.rig import PATHS, Answer, expected_n_match, fetch
 from specproxy.testing.target import ScriptedTarget
 
 
@@ -97,7 +97,8 @@ async def routed(
                 **section,
                 "target": {"url": targets[name].url, **section.get("target", {})},
             }
-        top = {"seeding": {"warm": "never"}, **(settings or {})}
+        seeding = {"warm": "never", "n_match": expected_n_match(**flags)}
+        top = {"seeding": seeding, **(settings or {})}
         top["listen"] = {"port": 0, **top.get("listen", {})}
         drafter = ScriptedDrafter()
         server = Server(load(None, **top, routes=sections), drafter)

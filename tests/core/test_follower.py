@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specproxy.core.follower import Follower
@@ -77,6 +77,7 @@ def test_text_and_a_right_draft_give_the_ids(tokens: list[int], stop: Sequence[s
 
 
 @given(tokens=TEXTS, stop=STOPS, expected=st.lists(st.integers(-2, 400), max_size=5))
+@example(tokens=[*spelled("ö")], stop=(), expected=[*spelled("ö")][:1])
 def test_text_alone_gives_ids_of_the_same_text(
     tokens: list[int], stop: Sequence[str], expected: list[int]
 ) -> None:

@@ -4,7 +4,8 @@ Source: `task_params::to_json` of llama.cpp's tools/server/server-task.cpp at 0c
 numbers are 32-bit floats, and show as such.
 """
 
-import numpy as np
+import math
+from ctypes import c_float
 
 from specproxy.coordinator.http.parameters import Parameters
 from specproxy.coordinator.http.replies import Json
@@ -57,7 +58,7 @@ def settings_json(parameters: Parameters, *, chat: bool = False) -> Json:
         "ignore_eos": sampling.ignore_eos,
         "stream": parameters.stream,
         "logit_bias": [
-            {"bias": bias if np.isfinite(bias) else None, "token": token}
+            {"bias": bias if math.isfinite(bias) else None, "token": token}
             for token, bias in sampling.logit_bias
         ],
         "n_probs": parameters.num_top_logprobs,
@@ -86,4 +87,4 @@ def brief_settings_json(parameters: Parameters) -> Json:
 
 
 def _single(value: float) -> float:
-    return float(np.float32(value))
+    return c_float(value).value
