@@ -60,7 +60,7 @@ class Lookahead:
         return f"<Lookahead {self._tree!r}>"
 
     async def run(self) -> None:
-        """Draft until cancelled.
+        """Draft until cancelled. May be run again.
 
         Raises:
             DraftUnavailable: the drafter is gone (in an ExceptionGroup).
@@ -138,7 +138,10 @@ class Lookahead:
     def _opened(self) -> Iterator[DraftSequence]:
         with closing(self._drafter.open()) as sequence:
             self._sequences.append(sequence)
-            yield sequence
+            try:
+                yield sequence
+            finally:
+                self._sequences.remove(sequence)
 
     def _grew(self, num_tokens: int) -> None:
         """The tree has `num_tokens` more; with none, whoever waits goes on waiting."""

@@ -6,7 +6,7 @@ wrong in here ends speculation for this answer and nothing else.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
@@ -104,8 +104,12 @@ class Session:
             )
             self._observed.reads(tree.tokens)
             self._counts.saw(lookahead.advance(self._early))
-            seeds = self._trial is Trial.SEED
-            with self._seeder.serving(tree) if seeds else nullcontext():
+            if self._trial is Trial.SHADOW:
+                await self._until_enough(lookahead)
+                if not self._worth.seeds:
+                    return
+                self._trial = Trial.SEED  # its drafts were right
+            with self._seeder.serving(tree):
                 await self._until_enough(lookahead)
         except* SpecproxyError as group:
             log.warning("speculation stopped for this answer", reason=str(group.exceptions[0]))
@@ -168,8 +172,9 @@ class Session:
         for node, token in advance.decided:
             worth.decided(hit=node.token == token)
         if self._trial is Trial.SEED:
-            worth.said(num_tokens)
+            if self._enough is not None:  # it is seeded still
+                worth.said(num_tokens)
             if not worth.seeds:
                 self._has_enough()
-        elif self._num_followed >= SHADOW_TOKENS:
+        elif worth.seeds or self._num_followed >= SHADOW_TOKENS:
             self._has_enough()

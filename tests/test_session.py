@@ -13,7 +13,7 @@ from specproxy.core.observed import Observed
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.tree import SeedState
 from specproxy.core.window import Window
-from specproxy.core.worth import Worth
+from specproxy.core.worth import SHADOW_EVERY, Worth
 from specproxy.errors import TargetUnreachable
 from specproxy.session import Session
 from specproxy.settings import TargetSettings
@@ -38,7 +38,10 @@ WINDOW = Window()
 
 @asynccontextmanager
 async def running(
-    made: ScriptedDrafter, prompt: Any = PROMPT, window: Window = WINDOW
+    made: ScriptedDrafter,
+    prompt: Any = PROMPT,
+    window: Window = WINDOW,
+    worth: Worth | None = None,
 ) -> AsyncIterator[tuple[Session, ScriptedTarget]]:
     """A session whose answer the test tells; its seeds go to a real pool."""
 
@@ -53,7 +56,7 @@ async def running(
     ):
         seeder = Seeder(client, n_match=4, seed_slot=1, max_tokens=32, num_context=4096)
         observed = Observed().begin("native", 0.0)
-        session = Session(made, seeder, window, AcceptanceModel(), Worth(4), observed)
+        session = Session(made, seeder, window, AcceptanceModel(), worth or Worth(4), observed)
         tasks = [
             spawn(seeder.run(), name="seeder"),
             spawn(session.speculate(known), name="speculate"),
@@ -110,6 +113,21 @@ async def test_an_answer_is_followed_on_while_its_drafting_is_being_ended() -> N
             await asyncio.sleep(0)
         counts = session.counts
         assert counts.num_confirmed + counts.num_missed + counts.num_undrafted == 20
+
+
+async def test_an_answer_on_trial_is_seeded_once_its_drafts_were_right() -> None:
+    worth = Worth(4)
+    while worth.seeds:
+        worth.decided(hit=False)
+    for _ in range(SHADOW_EVERY - 1):
+        worth.begin()
+    async with running(ScriptedDrafter(LANGUAGE), worth=worth) as (session, _):
+        for token in RIGHT[:12]:
+            await until(lambda: worth.seeds or (session._tree and session._tree.num_ahead))
+            assert not session.counts.num_seeded or worth.seeds
+            session.hear(said([token]))
+            await asyncio.sleep(0)
+        await until(lambda: session.counts.num_seeded)
 
 
 async def test_a_miss_voids_the_draft_and_it_goes_on_from_there() -> None:

@@ -13,6 +13,7 @@ MIN_GAP_S = 0.005
 """So do arrivals closer than this, however short a pass may seem."""
 DUE = 0.75
 """The share of a pass after which a seed leaves; less for a while, where passes end before."""
+LEAST_DUE = 0.4
 _HURRY, _RELAX = 0.8, 1.03
 
 
@@ -68,7 +69,7 @@ class PassClock:
 
     def missed(self) -> None:
         """A pass has ended before a seed was due."""
-        self._due *= _HURRY
+        self._due = max(LEAST_DUE, self._due * _HURRY)
 
     def met(self) -> None:
         """A seed has left when it was due."""

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from specproxy.core.tree import Run, SeedState
 
+LEAST_CUT = 4
+"""Tokens of a line that are worth another key before them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seed:
@@ -58,7 +61,8 @@ class SeedSlot:
     def compose(self, runs: Iterable[Run], budget: int) -> Seed | None:
         """Pack `runs`, most wanted first, into one prompt of at most `budget` new tokens.
 
-        The first run is cut to fit; later ones are taken while they fit whole.
+        Main lines are cut to fit, their rest rides in a later seed; branches are taken while they
+        fit whole.
         """
         prompt: list[int] = []
         num_held = 0
@@ -68,7 +72,7 @@ class SeedSlot:
                 prompt, num_held = ([], 0) if run.branches else self._prefix(run.context)
             lead = _lead(prompt, run)
             room = budget - (len(prompt) - num_held) - len(lead)
-            if not carried:
+            if not carried or (not run.branches and room >= LEAST_CUT):
                 run = run.cut(max(0, room))
             if not run.nodes or len(run.nodes) > room:
                 continue

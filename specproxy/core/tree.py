@@ -115,6 +115,7 @@ class DraftTree:
     def __init__(self, prompt: Sequence[int]) -> None:
         self.tokens: list[int] = list(prompt)
         self.num_seeded = 0
+        self._num_prompt = len(self.tokens)
         self._root = self._confirmed_root()
 
     def __repr__(self) -> str:
@@ -125,6 +126,11 @@ class DraftTree:
     def _confirmed_root(self) -> Node:
         token = self.tokens[-1] if self.tokens else -1
         return Node(token, len(self.tokens) - 1, state=SeedState.POOLED)
+
+    @property
+    def has_begun(self) -> bool:
+        """The target has said something."""
+        return len(self.tokens) > self._num_prompt
 
     @property
     def root(self) -> Node:
@@ -272,7 +278,7 @@ class DraftTree:
                 starts.extend(node.children[1:])
             unsent = dropwhile(lambda node: node.state is not SeedState.PLANNED, path)
             fresh = tuple(takewhile(lambda node: node.state is SeedState.PLANNED, unsent))
-            if fresh:
+            if fresh and not (len(fresh) == 1 and _is_branch(fresh[0])):  # alone it ends no key
                 runs.append(self._run(fresh, num_context))
         return runs
 

@@ -16,11 +16,11 @@ from enum import Enum
 from specproxy.core.cost import PassCost
 from specproxy.core.window import Window
 
-MAX_PROPOSED = 12
+N_MAX = 24
 """Tokens that a pool proposes at once, by the flags we ask for (`--spec-ngram-mod-n-max`)."""
 SHADOW_TOKENS = 12
 """Tokens of an answer that are drafted to see whether drafts would be right."""
-SHADOW_EVERY = 4
+SHADOW_EVERY = 2
 """Answers while drafts do not pay, of which one is tried so."""
 TRY_EVERY, MAX_TRY_EVERY = 4, 16
 """Answers of which one is seeded all the same, where seeds were right and yet did not pay: what
@@ -33,6 +33,8 @@ _SEED_ROWS = 8
 """Of a pass after a miss."""
 _LEAST_GAIN, _RETURN_GAIN = 1.03, 1.08
 _MIN_PASSES, _PROVEN_PASSES = 48, 240
+_KNOWN_PASSES, _LONGEST = 3, 3.0
+"""Once so many passes are known, one counts as so many times the expected one at most."""
 _LOSS = 1.03
 
 
@@ -62,13 +64,15 @@ class Worth:
 
     Args:
         n_match: key length of the target's pool: so many tokens lead up to a branch.
+        n_max: tokens that it proposes at once.
 
     Attributes:
         cost: time of a pass by its rows.
         state: what it has found so far.
     """
 
-    def __init__(self, n_match: int) -> None:
+    def __init__(self, n_match: int, n_max: int = N_MAX) -> None:
+        self.n_max = n_max
         self.cost = PassCost()
         self.state = State.PAYS
         self._n_match = n_match
@@ -137,6 +141,10 @@ class Worth:
         """A seeded answer has so many tokens more."""
         self._fresh_tokens += num_tokens
 
+    def skipped(self) -> None:
+        """A pass has ended that says nothing of seeding."""
+        self._fresh_tokens = 0
+
     def passed(self, num_rows: int | None, duration_s: float, num_answers: int = 1) -> None:
         """A pass took so long while `num_answers` were seeded.
 
@@ -145,13 +153,16 @@ class Worth:
         """
         if num_rows is not None:
             self.cost.observe(num_rows, duration_s)
+        if self.cost.num_observed >= _KNOWN_PASSES:  # somebody else's prompt, a hiccup of the link
+            most_rows = 2 * self.n_max + 1 if num_rows is None else num_rows
+            duration_s = min(duration_s, _LONGEST * self.cost.pass_s(most_rows))
         fresh, self._fresh_tokens = self._fresh_tokens, 0
         self._time_s = _FORGET_PASS * self._time_s + duration_s
         self._tokens = _FORGET_PASS * self._tokens + fresh
         self._answers = _FORGET_PASS * self._answers + num_answers
         self._weight = _FORGET_PASS * self._weight + 1.0
         self._num_passes += 1
-        if self._num_passes < _MIN_PASSES or not self.seeds:
+        if self._num_passes < _MIN_PASSES or not self.seeds or not self.cost.num_observed:
             return
         if self.pace_s > _LOSS * self.alone_s:
             self._lose()
@@ -165,19 +176,19 @@ class Worth:
         """How many times as fast as alone, by acceptance and cost: after a miss come two passes
         without drafts, then the line, as far as it is right."""
         right = self.acceptance
-        line = min(right / max(1e-3, 1.0 - right), 4.0 * MAX_PROPOSED)
-        num_passes = 2.0 + max(1.0, (line + 1.0) / (MAX_PROPOSED + 1))
+        line = min(right / max(1e-3, 1.0 - right), 4.0 * self.n_max)
+        num_passes = 2.0 + max(1.0, (line + 1.0) / (self.n_max + 1))
         seconds = num_passes * self.cost.pass_s(1 + _SEED_ROWS)
         return (3.0 + line) * self.cost.pass_s(1) / seconds
 
     def window(self, window: Window) -> Window:
         """`window` with what rows cost here, against what tokens are worth."""
-        per_pass = MAX_PROPOSED + 1
+        per_pass = self.n_max + 1
         worth_s = min(self.pace_s, self.cost.pass_s(2 * per_pass) / per_pass)
         token_cost = self.cost.row_s / worth_s
         branch_rows = window.branch_tokens + self._n_match
         branch_cost = token_cost * branch_rows / max(1, window.branch_tokens)
-        line = min(1.0 / max(1e-3, 1.0 - self.acceptance), MAX_PROPOSED + 1)
+        line = min(1.0 / max(1e-3, 1.0 - self.acceptance), per_pass)
         return replace(
             window,
             sure_tokens=max(2, round(2 * line)),
@@ -192,4 +203,5 @@ class Worth:
 
     def _begin_anew(self, state: State) -> None:
         self.state, self._num_unpaid, self._num_passes = state, 0, 0
+        self._fresh_tokens = 0
         self._time_s = self._tokens = self._answers = self._weight = 0.0

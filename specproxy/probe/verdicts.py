@@ -3,12 +3,12 @@
 import shlex
 from dataclasses import dataclass
 
-from specproxy.core.worth import MAX_PROPOSED
+from specproxy.core.worth import N_MAX
 from specproxy.probe.report import Report
 
 SEEDING_FLAGS = (
     "--spec-type ngram-mod --spec-ngram-mod-n-match 6"
-    f" --spec-ngram-mod-n-min 1 --spec-ngram-mod-n-max {MAX_PROPOSED}"
+    f" --spec-ngram-mod-n-min 1 --spec-ngram-mod-n-max {N_MAX}"
 )
 MIN_FANOUT_SLOTS = 3
 GOOD_FANOUT_SLOTS = 8

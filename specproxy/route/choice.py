@@ -85,7 +85,7 @@ class Chooser:
             no_pool = NO_POOL
         if pool.n_match is None:
             return await self._fan_out(drafter, facts, no_pool)
-        return self._seed(drafter, facts, pool.n_match, drafts_itself=pool.drafts_itself)
+        return self._seed(drafter, facts, pool)
 
     async def _checked(self, drafter: Drafter, facts: TargetFacts) -> LimitedDrafter:
         """The drafter, for the ids that both have.
@@ -109,22 +109,20 @@ class Chooser:
         )
         return Choice(Mode.STARTING, "the draft channel is not open yet", way)
 
-    def _seed(
-        self, drafter: Drafter, facts: TargetFacts, n_match: int, *, drafts_itself: bool
-    ) -> Choice:
+    def _seed(self, drafter: Drafter, facts: TargetFacts, pool: PoolFacts) -> Choice:
         way = SeedingWay(
             self._client,
             drafter,
             self._seeding,
             facts,
-            n_match=n_match,
+            pool=pool,
             acceptance=self._learned.acceptance,
             observed=self._learned.observed,
             rng=self._rng,
         )
-        beside = ", and drafts by itself where there is none" if drafts_itself else ""
-        reason = f"the target takes seeds, n_match {n_match}{beside}"
-        return Choice(Mode.SEEDING, reason, way, drafts_itself=drafts_itself)
+        beside = ", and drafts by itself where there is none" if pool.drafts_itself else ""
+        reason = f"the target takes seeds, n_match {pool.n_match}{beside}"
+        return Choice(Mode.SEEDING, reason, way, drafts_itself=pool.drafts_itself)
 
     async def _fan_out(self, drafter: Drafter, facts: TargetFacts, no_pool: str) -> Choice:
         """For a target that takes no seeds, if it allows it."""

@@ -19,7 +19,7 @@ from specproxy.core.passes import PassClock
 from specproxy.core.seeds import Seed, SeedSlot
 from specproxy.core.tasks import spawn
 from specproxy.core.tree import DraftTree, Run, SeedState
-from specproxy.core.worth import MAX_PROPOSED, Worth
+from specproxy.core.worth import Worth
 from specproxy.errors import TargetError
 from specproxy.target.client import TargetClient
 
@@ -126,6 +126,8 @@ class Seeder:
     @contextmanager
     def serving(self, tree: DraftTree) -> Iterator[None]:
         """Seed from `tree` while the context lasts."""
+        if not self._trees:
+            self.clock.quiet()  # what was heard before were answers that are not seeded
         self._trees.append(tree)
         try:
             yield
@@ -142,7 +144,9 @@ class Seeder:
         """An answer has got something at `now_s`, by `time.monotonic`; returns how many passes
         have ended so far."""
         if self.clock.heard(now_s):
-            if self._trees and self.clock.last_s is not None:
+            if not all(tree.has_begun for tree in self._trees):
+                self._worth.skipped()  # a prompt was read: neither a pace nor the price of rows
+            elif self._trees and self.clock.last_s is not None:
                 self._worth.passed(self._num_rows, self.clock.last_s, len(self._trees))
             self._num_rows = None
             self._wanted.set()
@@ -174,13 +178,16 @@ class Seeder:
         while (wait_s := clock.wait_s(now_s := time.monotonic())) > 0:
             if clock.num_passes != num_passes:
                 num_passes = clock.num_passes
-                clock.missed()
+                if self._num_unsent():
+                    clock.missed()
             unsettled_s = clock.unsettled_s(now_s)
             if self._num_rows is None and not unsettled_s:
                 self._num_rows = self._rows_now()
                 clock.expect(self._worth.cost.pass_s(self._num_rows))
             else:
                 await asyncio.sleep(min(wait_s, unsettled_s or wait_s))
+        if self._num_rows is None and not clock.is_quiet:
+            self._num_rows = self._rows_now()  # far away seeds leave before all can be here
 
     async def _until_block(self) -> None:
         """Before an answer begins: until a block is drafted, or the draft pauses."""
@@ -194,7 +201,7 @@ class Seeder:
 
     def _rows_now(self) -> int:
         """Rows of the running pass: what is verified, and the seed that is read."""
-        num_verified = sum(1 + min(tree.num_pooled, MAX_PROPOSED) for tree in self._trees)
+        num_verified = sum(1 + min(tree.num_pooled, self._worth.n_max) for tree in self._trees)
         begun = [one.seed for one in self._flights if one.sent_in < self.clock.num_passes]
         return num_verified + sum(seed.num_new for seed in begun[:1])
 
@@ -205,12 +212,13 @@ class Seeder:
         return len(self._flights) > 1 or any(not one.seed.void for one in waiting)
 
     def _runs(self) -> list[Run]:
-        """Unsent runs of all sessions: every main line first, then every branch."""
+        """Unsent runs of all sessions: every main line first, then every branch; of the sessions
+        first the one that has least on its way, so that none waits for another's end."""
         num_held = sum(len(tree.tokens) + tree.num_ahead for tree in self._trees)
         if num_held + len(self._slot) + 4 * self._max_tokens > self._num_context:
             return []
-        waiting = [tree.unseeded(self.n_match) for tree in self._trees]
-        runs = [run for runs in waiting for run in runs]
+        trees = sorted(self._trees, key=lambda tree: tree.num_ahead - tree.num_unsent)
+        runs = [run for tree in trees for run in tree.unseeded(self.n_match)]
         return sorted(runs, key=lambda run: run.branches)
 
     def _num_unsent(self) -> int:

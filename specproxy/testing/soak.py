@@ -4,7 +4,8 @@
 
 Good answers, refusals, clients that leave at any time, targets that reset or fall silent, all
 with prompts of their own, before scripted parts in this process. Printed are memory,
-descriptors, tasks and half-closed sockets, after a warm-up and at the end, at rest.
+descriptors, tasks and half-closed sockets, after a warm-up and at the end, at rest. What went
+wrong though its own request met no fault is *spoilt*: exit code 1.
 """
 
 import argparse
@@ -35,6 +36,7 @@ NUM_CLIENTS = 24
 WARM_UP = 0.2
 """Share of the requests before memory is first looked at."""
 CLOSE_WAIT = "08"
+SPOILT = "spoilt: "
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Soaked:
     after: Footprint
     outcomes: Counter[str]
     duration_s: float
+
+    @property
+    def num_spoilt(self) -> int:
+        """Requests that suffered from what happened to others."""
+        return sum(count for name, count in self.outcomes.items() if name.startswith(SPOILT))
 
     def __str__(self) -> str:
         told = ", ".join(f"{count} {name}" for name, count in self.outcomes.most_common())
@@ -111,28 +118,36 @@ async def _exchange(rig: Rig, rng: random.Random) -> str:
         body[limit] = rng.randrange(1, 25)
     body |= {"messages": [{"role": "user", "content": text}], "prompt": text, "input": text}
     chance = rng.random()
+    right: str | None = "good"
     if chance < 0.1:
         body |= {"temperature": "warm"}
+        right = "status 400"
     elif chance < 0.2:
         body |= {"n": 2}
     elif chance < 0.3:
         fault = StreamFault(rng.choice(list(Break)), rng.randrange(6))
         marked = text.encode()
         rig.target.faults.one_by_one.append((marked, Faults(stream=fault)))
+        right = None  # whatever becomes of it
     asked = spawn(_ask(rig.client, rig.server.url + PATHS[kind], body), name="client")
     if 0.3 <= chance < 0.5:
         await asyncio.sleep(rng.random() * 0.03)
         await stop(asked)
     else:
         await asyncio.wait([asked])
-    return "left" if asked.cancelled() else asked.result()
+    if asked.cancelled():
+        return "left"
+    outcome = asked.result()
+    return outcome if right in (None, outcome) else SPOILT + outcome
 
 
 async def _ask(client: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> str:
     try:
         async with client.post(url, data=json.dumps(body)) as response:
-            await response.read()
-            return "good" if response.status == 200 else f"status {response.status}"
+            said = await response.read()
+            if response.status != 200:
+                return f"status {response.status}"
+            return "error in a stream" if b'"error":' in said else "good"
     except aiohttp.ClientError:
         return "broken"
 
@@ -187,5 +202,6 @@ if __name__ == "__main__":
     parser.add_argument("--requests", type=int, default=20_000)
     given = parser.parse_args()
     logs.configure(LogSettings(level="error"))
-    print(asyncio.run(soak(given.requests)))
-    sys.exit(0)
+    soaked = asyncio.run(soak(given.requests))
+    print(soaked)
+    sys.exit(soaked.num_spoilt > 0)

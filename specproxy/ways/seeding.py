@@ -18,7 +18,7 @@ from specproxy.core.observed import Observed, ObservedAnswer
 from specproxy.core.slots import SlotLeases
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.window import Window
-from specproxy.core.worth import Worth
+from specproxy.core.worth import N_MAX, Worth
 from specproxy.draft.protocol import Drafter
 from specproxy.probe.verdicts import SEEDING_FLAGS
 from specproxy.session import Session
@@ -42,10 +42,12 @@ class PoolFacts:
 
     Attributes:
         n_match: its key length; None: it takes no seeds.
+        n_max: tokens that it proposes at once.
         drafts_itself: the target drafts where nothing is seeded.
     """
 
     n_match: int | None
+    n_max: int = N_MAX
     drafts_itself: bool = False
 
 
@@ -61,7 +63,10 @@ async def find_pool(
     n_match = await probe.n_match(settings.n_match)
     if n_match is not None and settings.n_match not in (None, n_match):
         log.warning("seeding.n_match is not the target's", found=n_match)
-    return PoolFacts(n_match, probe.drafts_itself)
+    n_max = N_MAX
+    if n_match is not None and not probe.drafts_itself:
+        n_max = await probe.num_proposed(n_match, settings.lookahead_tokens) or N_MAX
+    return PoolFacts(n_match, n_max, probe.drafts_itself)
 
 
 class SeedingWay:
@@ -78,11 +83,12 @@ class SeedingWay:
         settings: SeedingSettings,
         facts: TargetFacts,
         *,
-        n_match: int,
+        pool: PoolFacts,
         acceptance: AcceptanceModel,
         observed: Observed,
         rng: random.Random,
     ) -> None:
+        assert pool.n_match is not None, "a pool that takes no seeds"
         self._client = client
         self._drafter = drafter
         self._settings = settings
@@ -91,11 +97,11 @@ class SeedingWay:
         self._rng = rng
         self._tokens = TargetTokens(client)
         self._leases = SlotLeases(facts.num_slots - 1)
-        self.worth = Worth(n_match)
+        self.worth = Worth(pool.n_match, pool.n_max)
         observed.alone.cost = self.worth.cost
         self._seeder = Seeder(
             client,
-            n_match=n_match,
+            n_match=pool.n_match,
             seed_slot=facts.seed_slot,
             max_tokens=settings.max_seed_tokens,
             num_context=facts.num_context,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from specproxy.core.passes import DUE, PassClock
+from specproxy.core.passes import DUE, LEAST_DUE, PassClock
 
 
 def test_tokens_of_one_pass_are_one_arrival() -> None:
@@ -66,5 +66,17 @@ def test_where_passes_end_before_a_seed_was_due_the_next_leaves_earlier() -> Non
     clock.missed()
     assert clock.wait_s(0.6) < 0.9 * DUE * 0.2
     for _ in range(20):
+        clock.met()
+    assert clock.wait_s(0.6) == pytest.approx(DUE * 0.2)
+
+
+def test_however_often_passes_end_early_seeds_leave_late_in_a_pass() -> None:
+    clock = PassClock()
+    for i in range(4):
+        clock.heard(i * 0.2)
+    for _ in range(50):
+        clock.missed()
+    assert clock.wait_s(0.6) == pytest.approx(LEAST_DUE * 0.2)
+    for _ in range(25):
         clock.met()
     assert clock.wait_s(0.6) == pytest.approx(DUE * 0.2)

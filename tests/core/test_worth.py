@@ -120,3 +120,28 @@ def test_how_far_is_drafted_in_any_case_follows_acceptance() -> None:
         bad.decided(hit=False)
     assert good.window(Window()).sure_tokens > 20
     assert bad.window(Window()).sure_tokens == 2
+
+
+def test_a_prompt_that_is_read_beside_answers_is_not_held_against_seeds() -> None:
+    worth = Worth(6)
+    passes(worth, fixed_s=0.3, row_s=0.002, tokens=9, count=60)
+    for _ in range(4):
+        worth.passed(25, 30.0)
+        worth.said(1)
+    passes(worth, fixed_s=0.3, row_s=0.002, tokens=9, count=60)
+    assert worth.pays
+
+
+def test_what_an_answer_said_after_it_was_given_up_is_not_the_next_trials() -> None:
+    worth = Worth(6)
+    paces = []
+    for num_said in (0, 2000):
+        worth.state = State.LOST
+        worth.said(num_said)
+        while worth.begin() is not Trial.SEED:
+            pass
+        for index in range(40):
+            worth.passed(1 if index % 2 else 20, 0.05 if index % 2 else 0.3)
+            worth.said(1)
+        paces.append(worth.pace_s)
+    assert paces[0] == pytest.approx(paces[1], rel=0.1)

@@ -2,13 +2,16 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from specproxy.core.drafted import DraftToken
+from specproxy.core.seeds import SeedSlot
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.tree import DraftTree, SeedState
+from specproxy.core.worth import Worth
 from specproxy.errors import TargetError
 from specproxy.settings import TargetSettings
 from specproxy.target.client import TargetClient
@@ -199,3 +202,86 @@ async def test_no_seed_leaves_when_the_context_is_nearly_full(
         await asyncio.sleep(0.05)
         assert len(target.received("/completion")) == num_seeds
     await stop(task)
+
+
+async def test_no_answer_waits_for_another_to_end(client: TargetClient) -> None:
+    seeder = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32, num_context=4096)
+    one, other, slot = Drafts(), Drafts(first=520), SeedSlot()
+    with seeder.serving(one.tree), seeder.serving(other.tree):
+        other.grow(40)
+        for _ in range(4):
+            one.grow(12)
+            seed = slot.compose(seeder._runs(), 32)
+            assert seed is not None
+            slot.commit(seed)
+            seed.mark(SeedState.POOLED)
+            pooled = [n.token for n in one.tree.main_line() if n.state is SeedState.POOLED]
+            one.tree.advance(pooled)
+        assert other.tree.num_pooled >= 32
+        assert one.tree.num_ahead <= 12
+
+
+async def test_a_pause_before_a_seeded_answer_is_no_pass(client: TargetClient) -> None:
+    worth, drafts = Worth(N_MATCH), Drafts()
+    seeder = Seeder(
+        client,
+        n_match=N_MATCH,
+        seed_slot=SEED_SLOT,
+        max_tokens=32,
+        num_context=4096,
+        worth=worth,
+    )
+    seeder.passed(0.0)  # of an answer that is not seeded
+    seeder.passed(0.2)
+    with seeder.serving(drafts.tree):
+        for now_s in (300.0, 300.2, 300.4):
+            seeder.passed(now_s)
+            drafts.tree.advance([10])
+            worth.said(1)
+    assert worth.pace_s < 1.0
+
+
+async def test_reading_a_prompt_beside_an_answer_says_nothing_of_seeds(
+    client: TargetClient,
+) -> None:
+    worth, one, other = Worth(N_MATCH), Drafts(), Drafts(first=520)
+    seeder = Seeder(
+        client,
+        n_match=N_MATCH,
+        seed_slot=SEED_SLOT,
+        max_tokens=32,
+        num_context=4096,
+        worth=worth,
+    )
+    with seeder.serving(one.tree), seeder.serving(other.tree):
+        for now_s in (0.0, 30.0, 60.0):
+            seeder.passed(now_s)
+            one.tree.advance([10])
+        assert worth.pace_s < 1.0
+        other.tree.advance([10])
+        worth.said(1)
+        seeder.passed(90.0)
+        assert worth.pace_s > 1.0
+
+
+async def test_what_rows_cost_is_learned_far_from_the_target(client: TargetClient) -> None:
+    client._travels.append(0.05)
+    worth, drafts = Worth(N_MATCH), Drafts()
+    seeder = Seeder(
+        client,
+        n_match=N_MATCH,
+        seed_slot=SEED_SLOT,
+        max_tokens=32,
+        num_context=4096,
+        worth=worth,
+    )
+    task = spawn(seeder.run(), name="seeder")
+    with seeder.serving(drafts.tree):
+        for _ in range(8):
+            seeder.passed(time.monotonic())
+            drafts.tree.advance([10])
+            drafts.grow(2)
+            seeder.wake()
+            await asyncio.sleep(0.06)
+    await stop(task)
+    assert worth.cost.num_observed > 2
