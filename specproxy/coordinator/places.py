@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from specproxy.coordinator.answer import Answer
 from specproxy.coordinator.branches import Branches
-from specproxy.core.prefix import common_prefix
 from specproxy.core.rooms import Room, Rooms
 from specproxy.llama.context import Context
 
@@ -18,7 +17,7 @@ class Places:
 
     def __init__(self, context: Context, num_places: int, num_branches: int) -> None:
         self._context = context
-        self._rooms = Rooms(num_places)
+        self._rooms = Rooms(num_places, can_cut=context.can_cut)
         self.branches = Branches(context, range(num_places, num_places + num_branches))
 
     def __repr__(self) -> str:
@@ -35,7 +34,7 @@ class Places:
         if answer.request.cache_prompt:
             self._share_prefix(room, prompt)
         # The last token is evaluated even if it is cached: its logits are wanted.
-        num_usable = min(common_prefix(room.tokens, prompt), len(prompt) - 1)
+        num_usable = min(self._rooms.num_usable(room, prompt), len(prompt) - 1)
         self._cut(room, num_usable if answer.request.cache_prompt else 0)
         answer.num_cached = len(room.tokens)
         return True
@@ -82,7 +81,7 @@ class Places:
     def _share_prefix(self, room: Room, tokens: list[int]) -> None:
         """Take over the cells of another place that knows more of `tokens`; nothing is read."""
         donor, num_shared = self._rooms.best_donor(room, tokens)
-        if donor is not None and num_shared > common_prefix(room.tokens, tokens):
+        if donor is not None and num_shared > self._rooms.num_usable(room, tokens):
             self._cut(room, 0)
             self._context.seq_cp(donor.sequence, room.sequence, 0, num_shared)
             room.tokens[:] = donor.tokens[:num_shared]

@@ -27,7 +27,7 @@ class LlamaDrafter:
         self,
         model_path: Path,
         *,
-        num_sequences: int = 8,
+        num_sequences: int = 16,
         context_tokens: int = DEFAULT_CONTEXT_TOKENS,
         num_threads: int = 1,
         num_alternatives: int = 3,
@@ -131,7 +131,7 @@ class LlamaSequence:
     async def draft(
         self, tokens: Sequence[int], num_tokens: int, *, on_token: OnToken | None = None
     ) -> list[DraftToken]:
-        """As in the protocol; an empty list for a context that the draft cannot hold.
+        """As in the protocol; an empty list for a context with ids that the draft lacks.
 
         Args:
             on_token: called on the loop with each token as soon as it is drafted, before the call

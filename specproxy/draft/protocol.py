@@ -22,9 +22,11 @@ class DraftSequence(Protocol):
         """Greedy continuation of `tokens`.
 
         Args:
-            tokens: the whole context, prompt included; at least one id.
+            tokens: the whole context, prompt included; at least one id. Of one that is longer than
+                the drafter can hold, it reads the end.
             num_tokens: how many to draft at most; fewer come back after an end-of-generation
-                token (which is the last one returned), at the context's end, or after `cut`.
+                token (which is the last one returned), at the context's end, or after `cut`;
+                none where more sequences are open than there are KV rooms.
                 0 only reads the context into the KV cache.
             on_token: called with each token on the caller's loop; never after the call ended.
 
@@ -56,8 +58,8 @@ class Drafter(Protocol):
         ...
 
     def open(self, num_tokens: int | None = None) -> DraftSequence:
-        """A sequence of its own. With more sequences than KV rooms, the least recently used
-        idle one loses its cache, never its correctness.
+        """A sequence of its own. With more sequences than KV rooms, one whose cache others hold,
+        too, gives it up; where there is none, `draft` returns nothing.
 
         Args:
             num_tokens: no id of so many or more is drafted: the target's vocabulary ends there.

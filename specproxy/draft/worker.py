@@ -23,6 +23,7 @@ from specproxy.draft.cache import DraftCache
 from specproxy.draft.choice import Chooser
 from specproxy.draft.jobs import Close, Cut, Job, Message, Start, Stop
 from specproxy.draft.lookup import MAX_GUESSES
+from specproxy.draft.reach import Reach
 from specproxy.errors import DraftUnavailable
 from specproxy.llama.batch import Batch
 from specproxy.llama.context import Context
@@ -75,7 +76,8 @@ class Worker:
         self._waiting: deque[Job] = deque()
         self._chooser = Chooser(len(vocabulary), num_alternatives)
         self._pace = ReadPace(MAX_CHUNK)
-        self._batch = Batch(MAX_CHUNK + num_sequences * (1 + MAX_GUESSES))
+        self._max_outputs = num_sequences + MAX_GUESSING_JOBS * MAX_GUESSES
+        self._batch = Batch(MAX_CHUNK + self._max_outputs)
         self._told: set[str] = set()
         self._limit = context_tokens
         self.num_decoded_tokens = 0
@@ -106,7 +108,7 @@ class Worker:
         try:
             context = self._open_context()
             try:
-                cache = DraftCache(context, self._num_sequences)
+                cache = DraftCache(context, self._num_sequences, Reach(self._limit))
                 self.started.set_result(None)
                 while self._take_messages(cache):
                     self._admit(cache)
@@ -134,10 +136,12 @@ class Worker:
             num_tokens=self._context_tokens,
             max_sequences=self._num_sequences,
             num_batch_tokens=self._batch.capacity,
-            max_outputs=self._num_sequences * (1 + MAX_GUESSES),
+            max_outputs=self._max_outputs,
             num_threads=self._num_threads,
         )
         self._limit = min(context.num_tokens, self._model.num_context_tokens_trained)
+        if not context.can_cut:
+            _log.warning("%s is recurrent: each miss has it read all anew", self._model.name)
         return context
 
     def _die(self, error: DraftUnavailable) -> None:
@@ -187,32 +191,29 @@ class Worker:
         job.finish()
 
     def _admit(self, cache: DraftCache) -> None:
-        """Give waiting jobs their rooms, in order, as long as there are any."""
-        while self._waiting:
-            job = self._waiting[0]
+        """Give waiting jobs their rooms, in order, as far as there are any."""
+        for job in list(self._waiting):
             if not self._can_read(job.tokens):
                 self._finish(job, cache)
-                continue
-            if not cache.enter(job):
-                return
-            self._waiting.popleft()
-            self._running.append(job)
-            if not job.pending:
+            elif cache.enter(job):
+                self._waiting.remove(job)
+                self._running.append(job)
+                if not job.pending:
+                    self._finish(job, cache)
+            elif not cache.may_wait(job):
+                self._tell_once("draft.num_sequences: too few for all answers; some have no drafts")
                 self._finish(job, cache)
 
     def _can_read(self, tokens: list[int]) -> bool:
-        if len(tokens) > self._limit:
-            self._tell_once(f"a context exceeds the draft model's {self._limit} tokens")
-            return False
-        if min(tokens) < 0 or max(tokens) >= len(self._vocabulary):
-            self._tell_once("a context holds token ids that the draft model does not have")
-            return False
-        return True
+        if min(tokens) >= 0 and max(tokens) < len(self._vocabulary):
+            return True
+        self._tell_once("what holds token ids that the draft model lacks is not drafted for")
+        return False
 
     def _tell_once(self, what: str) -> None:
         if what not in self._told:
             self._told.add(what)
-            _log.warning("%s; such contexts are not drafted for", what)
+            _log.warning("%s", what)
 
     def _step(self, context: Context, cache: DraftCache) -> None:
         """One decode pass for all running jobs."""
@@ -295,3 +296,5 @@ class Worker:
         if not cache.evict():
             largest = max(self._running, key=lambda job: len(job.tokens) + len(job.drafted))
             self._finish(largest, cache)
+        elif cache.reach.is_narrow:
+            self._tell_once("draft.context_tokens: too few for all answers; only ends are read")

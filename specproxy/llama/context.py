@@ -36,6 +36,8 @@ class Context:
 
     Attributes:
         num_tokens: KV cells, shared by all sequences (rounded up by libllama).
+        can_cut: a part of a sequence can be forgotten (`seq_rm`) or shared (`seq_cp`); recurrent
+            models keep one state of all its tokens.
         num_batch_tokens: rows of a batch at most, computed in one pass.
         max_outputs: rows of a batch at most that want logits.
     """
@@ -94,6 +96,7 @@ class Context:
             stack.callback(api.llama_free, self._handle)
             self._closing = stack.pop_all()
         self._memory = api.llama_get_memory(self._handle)
+        self.can_cut = not model.is_recurrent
         self._num_vocabulary: int = api.llama_vocab_n_tokens(api.llama_model_get_vocab(handle))
         self.num_tokens: int = api.llama_n_ctx(self._handle)
         self.num_batch_tokens: int = min(num_batch_tokens, api.llama_n_batch(self._handle))

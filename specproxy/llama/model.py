@@ -5,6 +5,7 @@ a running tokenisation) gave it back; `close` may be called at any time from any
 """
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ class Model:
         num_context_tokens_trained: longest sequence it was trained on.
         num_layers: repeating layers, without the output layer.
         num_bytes: size of all tensors.
+        is_recurrent: layers of it keep one state for all tokens of a sequence, of which no part
+            can be forgotten or shared.
         description: architecture, size and quantisation, as libllama puts it.
     """
 
@@ -68,7 +71,7 @@ class Model:
         self._num_holders = 0
         self._closed = False
         self._handle: int | None = None
-        if not path.is_file():
+        if not os.path.isfile(path):  # (Path.is_file raises where it may not look)
             raise ConfigError(
                 f"The model file {path} does not exist.",
                 remedy="Set the path of a GGUF file that this user can read.",
@@ -100,6 +103,9 @@ class Model:
         self.num_context_tokens_trained: int = api.llama_model_n_ctx_train(self._handle)
         self.num_layers: int = api.llama_model_n_layer(self._handle)
         self.num_bytes: int = api.llama_model_size(self._handle)
+        self.is_recurrent: bool = api.llama_model_is_recurrent(
+            self._handle
+        ) or api.llama_model_is_hybrid(self._handle)
         self.description = _text(lambda *room: api.llama_model_desc(self._handle, *room)) or ""
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ native code, where no Python handler would run, and nothing of a worker needs ti
 import signal
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 from specproxy.errors import ConfigError, PoolError
 from specproxy.llama.devices import Device, local_devices
@@ -47,21 +48,32 @@ def serve_rpc(
 
     Raises:
         PoolError: it cannot be listened there.
+        ConfigError: the folder for tensors cannot be made.
         SetupError: this libllama has no RPC.
     """
     _check_free(host, port)
-    folder = cache_folder() / "rpc"
-    if cache:
-        folder.mkdir(parents=True, exist_ok=True)
+    folder = _tensor_folder() if cache else None
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     load_ggml().start_rpc_server(
         f"{host}:{port}",
-        str(folder) if cache else None,
+        None if folder is None else str(folder),
         num_threads,
         [device.handle for device in devices],
     )
     raise PoolError(f"The RPC server at {host}:{port} came to an end.")
+
+
+def _tensor_folder() -> Path:
+    folder = cache_folder() / "rpc"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"Tensors cannot be kept in {folder}: {error.strerror}.",
+            remedy="Set XDG_CACHE_HOME to a folder that you may write to, or leave --cache out.",
+        ) from error
+    return folder
 
 
 def _check_free(host: str, port: int) -> None:

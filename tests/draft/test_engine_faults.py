@@ -11,6 +11,7 @@ import pytest
 
 from specproxy.core.drafted import DraftToken
 from specproxy.draft.engine import LlamaDrafter
+from specproxy.draft.reach import Reach, without
 from specproxy.errors import ConfigError, DraftUnavailable, SpecproxyError
 from specproxy.llama.vocabulary import ModelVocabulary
 
@@ -156,17 +157,68 @@ async def test_two_that_do_not_fit_together_end_early_but_never_fail(
     assert drafter.alive
 
 
-async def test_too_long_a_context_is_not_drafted_and_said_once(
+async def test_of_too_long_a_context_the_end_is_read(
+    drafter: LlamaDrafter, tokens: list[int], plain_greedy: Greedy, assert_same: Same
+) -> None:
+    sequence = drafter.open()
+    context = [*[7] * 400, *tokens * 6]
+    left = without(context, Reach(256).num_left_out(len(context)))
+    assert 64 < len(left) < 256
+    found = await sequence.draft(context, 4)
+    assert_same(plain_greedy(left, 4), found)
+    before = drafter.num_decoded_tokens
+    assert len(await sequence.draft([*context, found[0].token], 3)) == 3
+    assert drafter.num_decoded_tokens - before < 12  # (it is not read again)
+    assert len(await sequence.draft([7] * 240, 60)) == 17  # the last cell's logits still count
+
+
+async def test_two_long_contexts_are_both_drafted_for(
+    draft_model_path: Path, tokens: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """They do not fit whole: each is read from later on, and no longer costs the other its own."""
+    large = LlamaDrafter(draft_model_path, num_sequences=4, context_tokens=1024)
+    try:
+        one, two = large.open(), large.open()
+        contexts = [[*tokens * 60][:650], [*tokens[1:], *tokens * 60][:650]]
+        for _ in range(2):
+            for sequence, context in zip((one, two), contexts, strict=True):
+                assert len(await sequence.draft(context, 2)) == 2
+        before = large.num_decoded_tokens
+        for sequence, context in zip((one, two), contexts, strict=True):
+            assert len(await sequence.draft([*context, 7], 2)) == 2
+        assert large.num_decoded_tokens - before < 12
+        assert [record.message for record in caplog.records] == [
+            "draft.context_tokens: too few for all answers; only ends are read"
+        ]
+    finally:
+        await large.aclose()
+
+
+async def test_no_answer_costs_another_its_context(
+    drafter: LlamaDrafter, tokens: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    contexts = [[*tokens * 7, start] for start in (5, 6, 7)]
+    lines = [drafter.open() for _ in range(3)]
+    contexts[1].reverse()
+    contexts[2] = contexts[2][3:]
+    for _ in range(2):
+        for line, context in zip(lines[:2], contexts, strict=False):
+            assert len(await line.draft(context, 2)) == 2
+        assert await lines[2].draft(contexts[2], 2) == []
+    assert drafter.num_decoded_tokens < len(contexts[0]) + len(contexts[1]) + 12
+    assert len(caplog.records) == 1
+    lines[0].close()
+    assert len(await lines[2].draft(contexts[2], 2)) == 2
+
+
+async def test_ids_that_the_draft_lacks_are_not_read_and_that_is_said_once(
     drafter: LlamaDrafter, tokens: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     sequence = drafter.open()
     with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            assert await sequence.draft([7] * 257, 4) == []
         assert await sequence.draft([7, 49152], 4) == []
         assert await sequence.draft([7, -1], 4) == []
-    assert len(caplog.records) == 2
-    assert len(await sequence.draft([7] * 255, 9)) == 2  # the last cell's logits still count
+    assert len(caplog.records) == 1
     assert len(await sequence.draft(tokens, 2)) == 2
 
 

@@ -58,6 +58,7 @@ def test_a_vocabulary_needs_no_weights_and_outlives_the_model(draft_model_path: 
 @pytest.mark.real
 def test_a_model_describes_itself(model: Model, draft_model_path: Path) -> None:
     assert model.num_layers == 30
+    assert not model.is_recurrent
     assert 0.9 < model.num_bytes / draft_model_path.stat().st_size < 1
     assert "llama" in model.description
     assert model.metadata("general.architecture") == "llama"

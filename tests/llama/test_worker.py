@@ -115,6 +115,16 @@ def test_an_address_that_is_taken_is_told() -> None:
         serve_rpc("192.0.2.1", 50052, [], num_threads=1, cache=False)
 
 
+def test_a_folder_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (port,) = free_ports(1)
+    with pytest.raises(ConfigError, match=r"Tensors cannot be kept in .*XDG_CACHE_HOME"):
+        serve_rpc("127.0.0.1", port, [], num_threads=1, cache=True)
+
+
 def test_devices_are_chosen_by_name() -> None:
     assert [device.name for device in devices_to_serve("CPU")] == ["CPU"]
     assert devices_to_serve(None)
