@@ -1,7 +1,7 @@
 # The proxy and its draft model on the CPU; `worker` and `coordinator` run from it, too
-# (docker-compose.yaml). Mount the settings and the draft:
+# (docker-compose.yaml). Mount the settings and the draft, and a volume for what is learned of it:
 #
-#   docker run -p 8088:8088 -e SPECPROXY_LISTEN__API_KEY=KEY \
+#   docker run -p 8088:8088 -e SPECPROXY_LISTEN__API_KEY=KEY -v learned:/var/cache/specproxy \
 #     -v ./my.yaml:/etc/specproxy/config.yaml:ro -v /models:/models:ro specproxy
 
 FROM python:3.11-slim AS build
@@ -26,8 +26,9 @@ RUN pip install --no-cache-dir --no-deps . \
 
 FROM python:3.11-slim
 COPY --from=build /opt/specproxy /opt/specproxy
-ENV PATH=/opt/specproxy/bin:$PATH PYTHONUNBUFFERED=1
-RUN useradd --system --no-create-home --uid 10001 specproxy
+ENV PATH=/opt/specproxy/bin:$PATH PYTHONUNBUFFERED=1 XDG_CACHE_HOME=/var/cache
+RUN useradd --system --no-create-home --uid 10001 specproxy \
+    && install -d -o specproxy /var/cache/specproxy
 USER specproxy
 EXPOSE 8088
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \

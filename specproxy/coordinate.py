@@ -44,16 +44,16 @@ async def coordinate(settings: Settings, console: Console, out: Console) -> None
     api_key = settings.listen.api_key
     secret = None if api_key is None else api_key.get_secret_value()
     with bound(settings) as listener:
-        address = "{}:{}".format(*listener.getsockname()[:2])
         async with listening(loading_app(), listener):
             served = await _loaded(settings.coordinator, console)
         engine = served.engine
         try:
             async with listening(create_app(served, api_key=secret), listener):
                 out.print(
-                    f"The coordinator listens on http://{address}: set target.url of the proxy"
+                    f"The coordinator listens on {url_of(listener)}: set target.url of the proxy"
                     " to it.",
                     highlight=False,
+                    markup=False,
                     soft_wrap=True,
                 )
                 await _death_of(engine)
@@ -77,6 +77,12 @@ def bound(settings: Settings) -> socket.socket:
             f"Cannot listen on {listen.host}:{listen.port}: {error.strerror or error}.",
             remedy="Choose another --host or --port.",
         ) from error
+
+
+def url_of(listener: socket.socket) -> str:
+    """The URL of what listens there."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @asynccontextmanager

@@ -69,3 +69,12 @@ def test_commands_and_settings_are_known(name: str) -> None:
     )
     assert ended.returncode == 2  # the models are not here; but all else was understood
     assert "there is no file /models/" in ended.stderr
+
+
+def test_the_proxy_keeps_what_it_learns_in_a_volume() -> None:
+    (folder,) = re.findall(
+        r"XDG_CACHE_HOME=(\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    )
+    mounted = dict(item.rsplit(":", 1) for item in SERVICES["proxy"]["volumes"] if "$" not in item)
+    assert mounted == {"learned": f"{folder}/specproxy"}
+    assert set(COMPOSE["volumes"]) == set(mounted)

@@ -62,3 +62,9 @@ def test_its_port_is_the_default_one_and_its_user_is_not_root() -> None:
     assert f"('127.0.0.1', {port})" in health
     assert said("USER") == ["specproxy"]
     assert [item.split()[0] for item in said("FROM")] == ["python:3.11-slim"] * 2
+
+
+def test_it_can_keep_what_it_learns() -> None:
+    variables = dict(item.split("=", 1) for each in said("ENV")[1:] for item in each.split())
+    folder = f"{variables['XDG_CACHE_HOME']}/specproxy"
+    assert any(f"install -d -o specproxy {folder}" in each for each in said("RUN"))

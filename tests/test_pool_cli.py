@@ -13,14 +13,15 @@ POOLS = Path(__file__).parents[1] / "configs/pools"
 PLANS = [("pool", "plan", str(POOLS / f"{name}.yaml")) for name in ("lan", "nas", "wan")]
 NOT_STARTED = ("pool", "down", str(POOLS / "lan.yaml"))
 WRONG: list[tuple[tuple[str, ...], str]] = [
-    (("pool", "plan", "/nowhere.yaml"), "cannot be read"),
-    (("pool", "down", "/nowhere.yaml"), "cannot be read"),
+    (("pool", "plan", "/nowhere.yaml"), "There is no pool file /nowhere.yaml"),
+    (("pool", "down", "/nowhere.yaml"), "There is no pool file /nowhere.yaml"),
     (("inspect", "/nowhere.gguf"), "cannot be read"),
     (("inspect", __file__), "is no GGUF file"),
     (("distribute", "/nowhere.gguf", "/tmp"), "There is no /nowhere.gguf"),
     (("distribute", __file__), "no place to copy to"),
     (("distribute", __file__, "/tmp", "--way", "ftp"), "--way ftp does not exist"),
     (("relay", "nonsense"), "is no worker's address"),
+    (("relay", "127.0.0.1:8", "127.0.0.1:9", "--port", "65535"), "there are not 2 ports"),
 ]
 
 

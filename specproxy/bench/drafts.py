@@ -1,5 +1,6 @@
 """The draft of a demo benchmark: in the proxies, and in the servers that have one of their own."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def check_draft(choice: str | None) -> None:
     Raises:
         ConfigError: it is neither a name nor a file.
     """
-    if choice is None or choice in (RANDOM, *DEAR) or Path(choice).is_file():
+    if choice is None or choice in (RANDOM, *DEAR) or os.path.isfile(choice):
         return
     raise ConfigError(
         f"--draft {choice} does not exist.",

@@ -25,7 +25,7 @@ from specproxy.pool.demo import DemoPool, Mode, PoolOptions
 from specproxy.pool.link import Link
 from specproxy.pool.models import DemoModels, ensure_models
 from specproxy.progress import Step
-from specproxy.settings import Settings, TargetSettings, load
+from specproxy.settings import Settings, TargetSettings, load_one_target
 from specproxy.target.client import TargetClient
 
 _TITLES: dict[Mode, str] = {
@@ -200,10 +200,10 @@ class _Builder:
             "target": {"url": url},
             "draft": {
                 "model": str(self._parts.models.draft),
-                "num_sequences": max(4, 2 * pool.options.num_user_slots),
+                "num_sequences": max(16, 2 * pool.options.num_user_slots),
             },
             "listen": {"host": "127.0.0.1", "port": 0},
             "seeding": warm,
             "fanout": warm,
         }
-        return load(None, **wanted)
+        return load_one_target(**wanted)

@@ -51,5 +51,6 @@ async def before(
             with Step(console, "The proxy learns its target and warms lengths") as step:
                 await speculating(running.route, step)
                 ready_s = step.elapsed_s
-            async with TargetClient(TargetSettings(url=running.url)) as front:
+            own = TargetSettings(url=running.url, api_key=settings.listen.api_key)
+            async with TargetClient(own) as front:
                 yield RunningProxy(front, running.route.mode, ready_s)

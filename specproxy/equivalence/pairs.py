@@ -11,7 +11,7 @@ from specproxy.bench.proxies import before
 from specproxy.equivalence.check import Pair
 from specproxy.pool.demo import DemoPool, Mode, PoolOptions
 from specproxy.progress import Step
-from specproxy.settings import TargetSettings, load
+from specproxy.settings import TargetSettings, load_one_target
 from specproxy.target.client import TargetClient
 
 NUM_SLOTS = 4
@@ -43,8 +43,7 @@ async def demo_pair(parts: DemoParts, way: Way, console: Console) -> AsyncIterat
     async with AsyncExitStack() as stack:
         speculating = await _start(parts, _SPECULATING[way], stack, console)
         control = await _start(parts, _CONTROL[way], stack, console)
-        settings = load(
-            None,
+        settings = load_one_target(
             target={"url": speculating.url},
             draft={"model": str(parts.models.draft), "num_sequences": 2 * NUM_SLOTS},
             listen={"host": "127.0.0.1", "port": 0},

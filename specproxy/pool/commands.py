@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from specproxy.pool.poolfile import PoolFile, WorkerSection
+from specproxy.pool.poolfile import PoolFile, WorkerSection, url_of
 
 Role = Literal["worker", "coordinator", "proxy"]
 
@@ -47,8 +47,7 @@ class Command:
 
     @property
     def url(self) -> str:
-        host = "127.0.0.1" if self.host == "0.0.0.0" else self.host
-        return f"http://{host}:{self.port}"
+        return url_of(self.host, self.port)
 
 
 def pool_commands(
@@ -89,10 +88,9 @@ def proxy_command(pool: PoolFile) -> Command:
     """The proxy, its settings in the environment."""
     assert pool.proxy is not None
     section, draft = pool.proxy, pool.draft
-    host = "127.0.0.1" if pool.coordinator.host == "0.0.0.0" else pool.coordinator.host
     settings = {
         "ROUTE": pool.name,
-        "TARGET__URL": f"http://{host}:{pool.coordinator.port}",
+        "TARGET__URL": pool.coordinator.url,
         **({} if draft is None else _draft_settings(pool)),
     }
     argv = (*_env(settings), "specproxy", "serve", "--host", section.host)

@@ -1,13 +1,15 @@
 """The coordinator as a child process: started, watched, started again.
 
 libllama aborts its process when a worker's connection fails, so the engine lives in a process of
-its own. Invariant: its address stays the same from one life to the next, and it never outlives us.
+its own. Invariant: its address and its key stay the same from one life to the next, and it never
+outlives us.
 """
 
 import asyncio
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import sys
 import time
@@ -37,14 +39,18 @@ class CoordinatorStart:
 
     Args:
         directory: where its settings and its log go.
+        key: what its clients must send; None: nothing.
     """
 
-    def __init__(self, settings: CoordinatorSettings, port: int, directory: Path) -> None:
+    def __init__(
+        self, settings: CoordinatorSettings, port: int, directory: Path, *, key: str | None = None
+    ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.log_path = directory / "coordinator.log"
         self._settings_path = directory / "coordinator.json"  # YAML, too
         self._settings = settings
         self._port = port
+        self._key = key
 
     async def __call__(self) -> ChildProcess:
         """Start it."""
@@ -60,7 +66,7 @@ class CoordinatorStart:
                 *("--host", "127.0.0.1", "--port", str(self._port)),
             ],
             self.log_path,
-            env={**ours, "PYTHONPATH": package_root},
+            env={**ours, "PYTHONPATH": package_root, f"{PREFIX}LISTEN__API_KEY": self._key},
         )
 
 
@@ -69,13 +75,16 @@ class Coordinator:
 
     Attributes:
         url: its base URL, the same in every life; nobody may listen there yet.
+        key: what it must be sent. It is for who started it alone: web pages and other users of
+            this machine may find its port.
         num_starts: how often it was started.
     """
 
     def __init__(self, settings: CoordinatorSettings) -> None:
         self._directory = scratch_folder()
         (port,) = free_ports(1)
-        self._start = CoordinatorStart(settings, port, self._directory)
+        self.key = secrets.token_urlsafe(32)
+        self._start = CoordinatorStart(settings, port, self._directory, key=self.key)
         self._child: ChildProcess | None = None
         self._watching: asyncio.Task[None] | None = None
         self.num_starts = 0

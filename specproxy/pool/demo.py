@@ -15,6 +15,7 @@ from typing import Literal, Self
 
 import aiohttp
 
+from specproxy.core.worth import N_MAX
 from specproxy.errors import PoolError
 from specproxy.pool.binaries import LlamaBinaries
 from specproxy.pool.coordinator import CoordinatorStart
@@ -60,7 +61,7 @@ class PoolOptions:
     context_tokens: int = 8192
     n_match: int = 6
     n_min: int = 1
-    n_max: int = 12
+    n_max: int = N_MAX
     draft_tokens: int = 16
     groups: int = 1
     output_local: bool = True

@@ -102,6 +102,13 @@ def destination_of(place: str, ssh: str | None = None) -> Destination:
         return Destination(Machine(), place)
     if not host or host.startswith("-") or not folder:
         raise ConfigError(f"{place!r} is no place.", remedy="Write user@host:/folder.")
+    if folder.startswith("~"):
+        if folder[1:2] not in ("", "/"):
+            raise ConfigError(
+                f"{place!r} names a home that is not known here.",
+                remedy="Write the folder from / on, or ~/folder for your own.",
+            )
+        folder = f".{folder[1:]}"  # scripts begin at home there, and quoted, `~` would be a name
     machine = Machine(host) if ssh is None else Machine(host, tuple(shlex.split(ssh)))
     return Destination(machine, folder)
 

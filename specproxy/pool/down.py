@@ -15,7 +15,8 @@ from specproxy.pool.poolfile import read_pool
 from specproxy.pool.state import Running, State
 from specproxy.progress import Step
 
-GRACE_S = 5.0
+GRACE_S = 15.0
+"""More than `server.app.SHUTDOWN_S`, in which a proxy lets its answers end."""
 _POLL_S = 0.1
 
 

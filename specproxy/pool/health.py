@@ -1,15 +1,12 @@
 """A coordinator's or proxy's own words: its routes, asked with short limits."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from specproxy.errors import PoolError
-from specproxy.pool.poolfile import PoolFile
+from specproxy.pool.keys import COORDINATOR_VARIABLE
 
-KEY_VARIABLE = "SPECPROXY_TARGET__API_KEY"
 _LIMIT = aiohttp.ClientTimeout(total=5.0)
 
 
@@ -44,7 +41,9 @@ class Asker:
         try:
             async with self._session.get(self.url + path) as response:
                 if response.status in (401, 403):
-                    raise PoolError(f"{self.url} wants a key.", remedy=f"Set {KEY_VARIABLE} to it.")
+                    raise PoolError(
+                        f"{self.url} wants a key.", remedy=f"Set {COORDINATOR_VARIABLE} to it."
+                    )
                 if response.status != 200:
                     raise PoolError(f"{self.url}{path} answers {response.status}.")
                 return await response.json(content_type=None)
@@ -58,19 +57,3 @@ class Asker:
                 return await response.text() if response.status == 200 else ""
         except (aiohttp.ClientError, TimeoutError):
             return ""
-
-
-def coordinator_key(pool: PoolFile) -> str | None:
-    """The coordinator's key: from the environment, else from its file where that is here."""
-    path = pool.coordinator.api_key_file
-    said = os.environ.get(KEY_VARIABLE)
-    if said or path is None:
-        return said
-    return _first_line(path)
-
-
-def _first_line(path: Path) -> str | None:
-    try:
-        return next(iter(path.read_text(encoding="utf-8").split()), None)
-    except OSError:
-        return None

@@ -3,6 +3,7 @@
 Invariant: a plan with `problems` must not be started; `warnings` may be lived with.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from specproxy.pool.layout import (
 )
 from specproxy.pool.poolfile import PoolFile, public_reason, read_pool
 from specproxy.pool.sizes import GIB
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ def _warnings(pool: PoolFile, model: ModelFile | None) -> list[str]:
             f"{pool.target.context_tokens} cells are more than {pool.num_slots} slots can use."
         )
     section = pool.coordinator
-    open_to_others = section.host not in ("127.0.0.1", "localhost")
+    open_to_others = section.host not in _LOOPBACK
     if open_to_others and section.api_key_file is None and section.kind == "llama-server":
         found.append(
             f"The coordinator listens on {section.host} without a key: set "
@@ -172,10 +175,10 @@ def _warnings(pool: PoolFile, model: ModelFile | None) -> list[str]:
         )
     if open_to_others and section.kind == "specproxy":
         found.append(
-            f"The coordinator listens on {section.host}: set SPECPROXY_LISTEN__API_KEY there, and "
-            "SPECPROXY_TARGET__API_KEY for the proxy."
+            f"The coordinator listens on {section.host}: set its key, SPECPROXY_TARGET__API_KEY; "
+            "where it is started by hand, also SPECPROXY_LISTEN__API_KEY there, to the same."
         )
-    if pool.proxy is not None and pool.proxy.host not in ("127.0.0.1", "localhost"):
+    if pool.proxy is not None and pool.proxy.host not in _LOOPBACK:
         found.append(
             f"The proxy listens on {pool.proxy.host}: set SPECPROXY_LISTEN__API_KEY there."
         )
@@ -212,5 +215,5 @@ def load_plan(path: Path) -> Plan:
         ConfigError: either is wrong.
     """
     pool = read_pool(path)
-    here = pool.target.model.is_file()
+    here = os.path.isfile(pool.target.model)  # (Path.is_file raises where it may not look)
     return make_plan(pool, read_model(pool.target.model) if here else None)

@@ -8,11 +8,11 @@ import socket
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from specproxy.core.worth import N_MAX
 from specproxy.errors import ConfigError
-from specproxy.settings import CacheType, Section
+from specproxy.settings import CacheType, OwnPath, Section, read_yaml
 
 _TAILSCALE = ipaddress.IPv4Network("100.64.0.0/10")
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -26,6 +26,16 @@ def _checked_word(word: str) -> str:
 
 
 Word = Annotated[str, Field(min_length=1), AfterValidator(_checked_word)]
+
+
+def _without_home(path: Path) -> Path:
+    if path.parts and path.parts[0].startswith("~"):
+        raise ValueError("must be written out: `~` is another folder on each machine")
+    return path
+
+
+AnyPath = Annotated[Path, AfterValidator(_without_home)]
+"""A path of this machine's or another's."""
 
 
 class LinkSection(Section):
@@ -47,7 +57,7 @@ class WorkerSection(Section):
     num_threads: int = Field(1, ge=1)
     cache: bool = True
     ssh: Word | None = None
-    llama: Path | None = None
+    llama: AnyPath | None = None
     link: LinkSection = LinkSection()
 
     @property
@@ -72,27 +82,31 @@ class CoordinatorSection(Section):
     memory_gib: float = Field(gt=0)
     devices: tuple[DeviceSection, ...] = ()
     num_threads: int = Field(1, ge=1)
-    api_key_file: Path | None = None
+    api_key_file: AnyPath | None = None
     ssh: Word | None = None
-    llama: Path | None = None
+    llama: AnyPath | None = None
+
+    @property
+    def url(self) -> str:
+        return url_of(self.host, self.port)
 
 
 class TargetSection(Section):
     """The model that answers, and how much it must hold."""
 
-    model: Path
+    model: AnyPath
     context_tokens: int = Field(16384, ge=256)
     users: int = Field(2, ge=1, le=127)
     cache_type_k: CacheType = "f16"
     cache_type_v: CacheType = "f16"
     n_match: int = Field(6, ge=1, le=64)
-    n_max: int = Field(12, ge=1, le=64)
+    n_max: int = Field(N_MAX, ge=1, le=64)
 
 
 class DraftSection(Section):
     """The small model that runs where the proxy runs."""
 
-    model: Path
+    model: OwnPath
     num_threads: int = Field(1, ge=1)
     gpu_layers: int = Field(0, ge=0)
 
@@ -102,6 +116,10 @@ class ProxySection(Section):
 
     host: Word = "127.0.0.1"
     port: int = Field(8088, ge=1, le=65535)
+
+    @property
+    def url(self) -> str:
+        return url_of(self.host, self.port)
 
 
 class PoolFile(Section):
@@ -135,20 +153,9 @@ def read_pool(path: Path) -> PoolFile:
     """Read a pool's file.
 
     Raises:
-        ConfigError: which key is wrong.
+        ConfigError: it cannot be read, or which key is wrong.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(
-            f"The pool's file {path} cannot be read: {reason}.",
-            remedy="Start from one of those in configs/pools/.",
-        ) from error
-    if not isinstance(content, dict):
-        raise ConfigError(
-            f"{path} is no pool's file.", remedy="Start from one of those in configs/pools/."
-        )
+    content = read_yaml(path, "pool file", remedy="Start from one of those in configs/pools/.")
     try:
         return PoolFile.model_validate(content)
     except ValidationError as error:
@@ -186,10 +193,17 @@ def public_reason(host: str) -> str | None:
     return None
 
 
+def url_of(host: str, port: int) -> str:
+    """What listens at `host`, as its own machine reaches it where that is every interface."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def is_local(host: str) -> bool:
     """Whether `host` is this machine: only then can one bind to it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.bind((host, 0))
     except OSError:
         return False

@@ -9,6 +9,8 @@ from specproxy.errors import ConfigError
 from specproxy.llama.rpc import split_endpoint
 from specproxy.pool.relay import DelayRelay, precise_loop
 
+_LAST_PORT = 65535
+
 
 def relay_command(
     targets: list[str],
@@ -26,9 +28,14 @@ def relay_command(
         port: where the first relay listens on loopback, the others on the ports after it; 0: any.
 
     Raises:
-        ConfigError: what is no target, or a port in use.
+        ConfigError: what is no target, a port in use, or too few ports.
     """
     endpoints = [split_endpoint(target) for target in targets]
+    if port and port + len(targets) - 1 > _LAST_PORT:
+        raise ConfigError(
+            f"From {port} on there are not {len(targets)} ports.",
+            remedy="Choose another --port, or leave it out.",
+        )
     relays = [
         DelayRelay(*endpoint, rtt_ms, port + at if port else 0, jitter_ms=jitter_ms, mbit_s=mbit_s)
         for at, endpoint in enumerate(endpoints)

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from specproxy.errors import PoolError
 from specproxy.pool.commands import Command, coordinator_command
-from specproxy.pool.health import Asker, coordinator_key
+from specproxy.pool.health import Asker
+from specproxy.pool.keys import coordinator_key
 from specproxy.pool.poolfile import PoolFile, read_pool
 from specproxy.pool.state import Running, State
 

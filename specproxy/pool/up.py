@@ -5,6 +5,7 @@ interrupted takes down what it started.
 """
 
 import asyncio
+import contextlib
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ from specproxy.pool.binaries import find_binaries
 from specproxy.pool.commands import Command
 from specproxy.pool.down import take_down
 from specproxy.pool.health import Asker
+from specproxy.pool.keys import COORDINATOR_VARIABLE, coordinator_key, key_variables
 from specproxy.pool.machines import Machine
 from specproxy.pool.plan import Plan, load_plan
 from specproxy.pool.poolfile import PoolFile
@@ -73,7 +75,7 @@ async def _start_all(
     for command in plan.commands:
         running = None
         if is_startable(command):
-            running = await _start(plan.pool, command, state)
+            running = await start(plan.pool, command, state)
             out.print(
                 f"{command.role} {command.name}: pid {running.pid} on {running.machine.name}, "
                 f"log {running.log}",
@@ -84,14 +86,52 @@ async def _start_all(
         limit_s = WORKER_START_S if command.role == "worker" else timeout_s
         await _wait_for(command, running, console, limit_s)
         if command.role != "worker":
-            out.print(f"{command.role} {command.name} answers at {command.url}", soft_wrap=True)
+            out.print(
+                f"{command.role} {command.name} answers at {command.url}",
+                markup=False,
+                soft_wrap=True,
+            )
+        if command.role == "coordinator" and plan.pool.proxy is not None:
+            await check_key(plan.pool, console)
 
 
-async def _start(pool: PoolFile, command: Command, state: State) -> Running:
+async def check_key(pool: PoolFile, console: Console) -> None:
+    """Say so where the proxy will not be let in: the coordinator's health is open to all."""
+    async with Asker(pool.coordinator.url, coordinator_key(pool)) as asker:
+        if await asker.status("/props") in (401, 403):
+            console.print(
+                "warning: The coordinator wants another key than the proxy will give it, so nothing"
+                f" will be sped up: set {COORDINATOR_VARIABLE}, and start the pool again.",
+                style="yellow",
+                soft_wrap=True,
+            )
+
+
+async def start(pool: PoolFile, command: Command, state: State) -> Running:
+    """Start a process and write it down; a caller that is cancelled meanwhile is told after that.
+
+    Raises:
+        PoolError: it could not be started.
+    """
+    starting = spawn(_started(pool, command, state), name=f"start {command.name}")
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        while not starting.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([starting])
+        if not starting.cancelled():
+            starting.exception()  # nobody else asks what became of it
+        raise
+
+
+async def _started(pool: PoolFile, command: Command, state: State) -> Running:
     machine = Machine(command.ssh)
     argv = local_argv(command) if command.ssh is None else command.argv
     root = str(Path(specproxy.__file__).parent.parent)
-    env = {"PYTHONPATH": root} if command.ssh is None else None
+    env = key_variables(pool, command)  # no list of processes shows what stands there
+    if command.ssh is None:
+        env["PYTHONPATH"] = root
     name = f"{command.role}-{command.name}"
     started = await machine.start(argv, pool=pool.name, name=name, env=env)
     running = Running(

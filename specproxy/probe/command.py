@@ -28,5 +28,5 @@ async def probe_command(
     if json_output:
         out.print_json(json.dumps(as_json(report)))
     else:
-        out.print(as_table(report))
+        out.print(as_table(report), crop=False)  # the command is longer than terminals are wide
     return 0

@@ -22,7 +22,11 @@ OPTIONS = BenchOptions(num_tokens=12, pause_s=0.1)
 
 
 @pytest.mark.real
-async def test_three_arms_on_real_pools(binaries: LlamaBinaries, demo_models: DemoModels) -> None:
+async def test_three_arms_on_real_pools(
+    binaries: LlamaBinaries, demo_models: DemoModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECPROXY_LISTEN__API_KEY", "key")  # of a server of the user's own
+    monkeypatch.setenv("SPECPROXY_ROUTES__LARGE__KEYS", '["guest"]')
     console = Console(file=io.StringIO(), width=160)
     parts = DemoParts(binaries, demo_models)
     async with demo_arms(parts, console, rtt_ms=0.0, draft_ns=(4,)) as arms:

@@ -223,6 +223,18 @@ def test_what_is_no_place_is_said(text: str) -> None:
         destination_of(text)
 
 
+@pytest.mark.parametrize(
+    ("said", "folder"), [("~", "."), ("~/models", "./models"), ("models", "models"), ("/~", "/~")]
+)
+def test_home_is_where_scripts_begin(said: str, folder: str) -> None:
+    assert destination_of(f"ann@host:{said}").folder == folder
+
+
+def test_the_home_of_others_is_not_known() -> None:
+    with pytest.raises(ConfigError, match="names a home that is not known"):
+        destination_of("ann@host:~bob/models")
+
+
 async def test_nowhere_is_an_error(model: Path) -> None:
     with pytest.raises(ConfigError, match="no place to copy to"):
         await run(model)

@@ -115,6 +115,15 @@ def test_the_proxy_knows_target_and_draft() -> None:
     assert argv[argv.index("specproxy") + 1] == "serve"
 
 
+def test_a_model_that_may_not_be_looked_at_is_as_one_elsewhere(tmp_path: Path) -> None:
+    """A name that is too long is refused as a forbidden folder is, to root as well."""
+    text = (POOLS / "lan.yaml").read_text(encoding="utf-8")
+    assert "model: /models/target.gguf" in text
+    path = tmp_path / "pool.yaml"
+    path.write_text(text.replace("/models/target.gguf", f"/{'x' * 300}"), encoding="utf-8")
+    assert load_plan(path).problems == ()
+
+
 def test_layers_are_counted_where_the_model_is(written: Writer) -> None:
     plan = make_plan(pool(written(num_layers=5)), read_model(written(num_layers=5)))
     assert plan.split == (3, 3)
@@ -178,7 +187,7 @@ def test_a_pass_costs_a_round_trip_for_each_worker(written: Writer) -> None:
     listed = [{**WORKER, "name": f"w{at}", "port": 1 + at, "link": link} for at in range(2)]
     plan = make_plan(pool(written(), workers=listed), read_model(written()))
     one, most = plan.costs
-    assert (one.num_rows, most.num_rows) == (1, 13)
+    assert (one.num_rows, most.num_rows) == (1, 25)
     assert one.num_round_trips == 2
     assert one.hidden_bytes == 2 * 2 * 32 * 4
     assert one.link_ms == pytest.approx(20 + one.hidden_bytes / 1000)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from specproxy.errors import ConfigError
-from specproxy.pool.poolfile import PoolFile, is_local, public_reason, read_pool
+from specproxy.pool.poolfile import PoolFile, is_local, public_reason, read_pool, url_of
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "configs/pools").glob("*.yaml"))
 LEAST = {
@@ -49,6 +49,8 @@ def test_the_lan_example_mentions_every_key() -> None:
         ({"workers": LEAST["workers"] * 2}, "two workers have the name w"),
         ({"coordinator": {"kind": "vllm", "memory_gib": 8}}, "coordinator.kind"),
         ({"coordinator": {"ssh": "-oProxyCommand=x", "memory_gib": 8}}, "begin with a dash"),
+        ({"target": {"model": "~/m.gguf"}}, r"target\.model: must be written out"),
+        ({"coordinator": {"llama": "~ann/llama", "memory_gib": 8}}, "coordinator.llama: must be"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, object], said: str, tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_what_is_wrong_is_named(change: dict[str, object], said: str, tmp_path: 
         read_pool(path)
 
 
-@pytest.mark.parametrize("text", ["", "a: [", "- 1", "\0", "&a [*a]"])
+@pytest.mark.parametrize("text", ["", "a: [", "- 1", "\0", "&a [*a]", "1: 2", "name: p\nname: q"])
 def test_what_is_no_pool_is_said(text: str, tmp_path: Path) -> None:
     path = tmp_path / "pool.yaml"
     path.write_text(text, encoding="utf-8")
@@ -79,3 +81,23 @@ def test_private_ones_may_be_used(host: str) -> None:
 def test_this_machine_is_known() -> None:
     assert is_local("127.0.0.1")
     assert not is_local("192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("nas.local", "http://nas.local:8080"),
+        ("0.0.0.0", "http://127.0.0.1:8080"),
+        ("::", "http://[::1]:8080"),
+        ("fd7a:115c:a1e0::1", "http://[fd7a:115c:a1e0::1]:8080"),
+    ],
+)
+def test_where_a_server_is_asked(host: str, url: str) -> None:
+    assert url_of(host, 8080) == url
+
+
+def test_home_is_known_where_the_proxy_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    pool = PoolFile.model_validate({**LEAST, "draft": {"model": "~/d.gguf"}})
+    assert pool.draft is not None
+    assert pool.draft.model == Path("/home/ann/d.gguf")

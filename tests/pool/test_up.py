@@ -1,5 +1,6 @@
 """A pool of the file's own on loopback: up, a chat through the proxy, status, down."""
 
+import asyncio
 import json
 import os
 import socket
@@ -11,20 +12,24 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from aiohttp import web
 from rich.console import Console
 
+from specproxy.core.tasks import spawn
 from specproxy.errors import PoolError
 from specproxy.pool.binaries import LlamaBinaries
+from specproxy.pool.commands import Command
 from specproxy.pool.doctor.command import doctor_command
 from specproxy.pool.down import down_command
 from specproxy.pool.machines import Machine
 from specproxy.pool.models import DemoModels
 from specproxy.pool.plan import Plan, load_plan
-from specproxy.pool.poolfile import read_pool
+from specproxy.pool.poolfile import PoolFile, read_pool
 from specproxy.pool.processes import free_ports
 from specproxy.pool.state import State
 from specproxy.pool.status import pool_status, status_command
-from specproxy.pool.up import up_command
+from specproxy.pool.up import check_key, start, up_command
+from specproxy.testing.polling import until
 
 Written = Callable[..., Path]
 
@@ -86,6 +91,16 @@ async def chat(url: str) -> str:
         return str(answer["choices"][0]["message"]["content"])
 
 
+async def props_at(url: str, *, key: str = "") -> int:
+    """The status of a page that the proxy asks the coordinator for."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.get(f"{url}/props") as response,
+    ):
+        return response.status
+
+
 def check_memory(plan: Plan, held: dict[str, dict[str, float]]) -> None:
     """The plan's bytes are those that llama-server holds on each worker."""
     for load, worker in zip(plan.loads, plan.pool.workers, strict=True):
@@ -131,6 +146,26 @@ async def test_up_chat_status_down(pool_file: Written, kind: str) -> None:
     assert [each for each in running if await machine.is_running(each.started)] == []
     assert await status_command(path, out) == 1
     assert f"Pool {pool.name}: 4 of 4 processes ended." in shown(out)
+
+
+@pytest.mark.real
+async def test_one_key_for_the_proxy_and_a_coordinator_of_our_own(
+    pool_file: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECPROXY_LISTEN__API_KEY", "key")
+    path, console, out = pool_file(kind="specproxy"), silent(), silent()
+    proxy = read_pool(path).proxy
+    assert proxy is not None
+    try:
+        assert await up_command(path, console, out, timeout_s=120) == 0
+        assert "warning" not in shown(console)
+        assert await status_command(path, out) == 0
+        assert await doctor_command(path, silent(), out) == 0, shown(out)
+        assert "wants a key" not in shown(out)
+        assert await props_at(proxy.url, key="key") == 200
+        assert await props_at(proxy.url) == 401
+    finally:
+        assert await down_command(path, silent(), out) == 0
 
 
 @pytest.mark.real
@@ -203,3 +238,59 @@ async def test_what_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(PoolError, match="no-such-program is not there"):
         await Machine().start(["no-such-program"], pool="p", name="x")
+
+
+async def test_a_start_that_is_interrupted_is_written_down_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process runs already when ssh is still on its way back."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text("#!/bin/sh\n/bin/sh -s\nsleep 1\n", encoding="utf-8")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    pool = pool_without_machines(coordinator_port=1)
+    state, log = State(pool.name), tmp_path / "specproxy/pools/p/worker-w.log"
+    command = Command("worker", "w", ("sleep", "600"), "127.0.0.1", 1, ssh="far")
+    starting = spawn(start(pool, command, state), name="start")
+    await until(log.exists)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    (running,) = state.read()
+    here = Machine()
+    try:
+        assert await here.is_running(running.started)
+    finally:
+        await here.signal(running.started, "KILL")
+
+
+@pytest.mark.parametrize("status", [200, 401])
+async def test_a_coordinator_that_wants_another_key_is_said(status: int) -> None:
+    async def props(_: web.Request) -> web.Response:
+        return web.json_response({}, status=status)
+
+    app = web.Application()
+    app.add_routes([web.get("/props", props)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    (port,) = free_ports(1)
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    console = silent()
+    try:
+        await check_key(pool_without_machines(coordinator_port=port), console)
+    finally:
+        await runner.cleanup()
+    assert ("set SPECPROXY_TARGET__API_KEY" in shown(console)) == (status == 401)
+
+
+def pool_without_machines(*, coordinator_port: int) -> PoolFile:
+    return PoolFile.model_validate(
+        {
+            "name": "p",
+            "target": {"model": "/nowhere.gguf"},
+            "coordinator": {"memory_gib": 8, "port": coordinator_port},
+            "workers": [{"name": "w", "host": "127.0.0.1", "memory_gib": 4}],
+        }
+    )

@@ -1,5 +1,6 @@
 """Three targets, three verdicts."""
 
+import io
 import json
 import random
 from typing import Any
@@ -113,3 +114,14 @@ async def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         settings = TargetSettings(url=target.url)
         assert await probe_command(settings, Console(stderr=True), Console(), json_output=True) == 0
     assert json.loads(capsys.readouterr().out)["best"] == "seeding"
+
+
+async def test_the_proposed_command_is_whole_on_a_narrow_terminal() -> None:
+    file = io.StringIO()
+    async with ScriptedTarget(num_slots=3) as target:
+        proposed = command(await probed(target))
+        settings = TargetSettings(url=target.url)
+        narrow = Console(file=file, width=60)
+        assert await probe_command(settings, Console(file=io.StringIO()), narrow) == 0
+    assert len(proposed) > 100
+    assert f"  {proposed}\n" in file.getvalue()

@@ -6,6 +6,7 @@ from specproxy.pool.doctor.examined import Examined, ExaminedWorker
 from specproxy.pool.doctor.finding import Finding
 from specproxy.pool.doctor.flags import check_flags
 from specproxy.pool.gguf.vocabulary import compare
+from specproxy.pool.keys import CLIENTS_VARIABLE
 from specproxy.pool.poolfile import public_reason
 from specproxy.pool.versions import compare_versions
 
@@ -194,18 +195,25 @@ def check_proxy(examined: Examined) -> Iterator[Finding]:
     """Whether the proxy speculates."""
     if examined.pool.proxy is None or examined.server.health != 200:
         return
-    status = examined.proxy
-    if status is None:
-        yield Finding("proxy", "error", "The proxy does not answer.", "Start it: specproxy serve.")
-    elif status.get("mode") in ("passthrough", "starting"):
+    proxy = examined.proxy
+    if proxy.http in (401, 403):
         yield Finding(
             "proxy",
             "warning",
-            f"The proxy does not speculate: {status.get('reason') or status['mode']}.",
+            "The proxy answers, but wants a key.",
+            f"Set {CLIENTS_VARIABLE} to its listen.api_key, and ask again.",
+        )
+    elif not proxy.mode:
+        yield Finding("proxy", "error", "The proxy does not answer.", "Start it: specproxy serve.")
+    elif proxy.mode in ("passthrough", "starting"):
+        yield Finding(
+            "proxy",
+            "warning",
+            f"The proxy does not speculate: {proxy.reason or proxy.mode}.",
             "Mend what it says; `starting` passes by itself.",
         )
     else:
-        yield Finding("proxy", "ok", f"The proxy speculates: {status.get('mode')}.")
+        yield Finding("proxy", "ok", f"The proxy speculates: {proxy.mode}.")
 
 
 def _start(worker: ExaminedWorker) -> str:

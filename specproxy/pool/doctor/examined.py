@@ -5,16 +5,17 @@ else, so workers are greeted only while no coordinator is well.
 """
 
 import asyncio
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from specproxy.errors import PoolError, SpecproxyError
 from specproxy.llama.rpc import greet
 from specproxy.pool.doctor.process_list import server_on_port
 from specproxy.pool.gguf.model import ModelFile, read_model
-from specproxy.pool.health import Asker, coordinator_key
+from specproxy.pool.health import Asker
+from specproxy.pool.keys import clients_key, coordinator_key
 from specproxy.pool.plan import Plan, make_plan
 from specproxy.pool.poolfile import PoolFile, WorkerSection, is_local
 from specproxy.pool.state import State
@@ -60,13 +61,26 @@ class ExaminedServer:
 
 
 @dataclass(frozen=True, slots=True)
+class ExaminedProxy:
+    """The proxy as seen from here.
+
+    Attributes:
+        http: status of its own status page; None: nobody answers.
+        mode, reason: its first route's; empty where it does not tell.
+    """
+
+    http: int | None = None
+    mode: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Examined:
     """A pool, looked at.
 
     Attributes:
         target, draft: None where the file is not here or was not named.
         faults: what could not even be read, with its check's name.
-        proxy: its own status; None: it does not answer.
     """
 
     pool: PoolFile
@@ -76,7 +90,7 @@ class Examined:
     workers: tuple[ExaminedWorker, ...]
     speaks: Spoken | None
     server: ExaminedServer
-    proxy: dict[str, Any] | None
+    proxy: ExaminedProxy
     faults: tuple[tuple[str, SpecproxyError], ...] = field(default=())
 
 
@@ -92,16 +106,16 @@ async def examine(pool: PoolFile) -> Examined:
         faults.append(("layout", error))
     server = await _server(pool)
     in_use = server.health is not None
-    speaks, proxy, *workers = await asyncio.gather(
+    speaks, proxy, workers = await asyncio.gather(
         coordinator_version(pool),
         _proxy(pool),
-        *(_worker(pool, at, in_use=in_use) for at in range(len(pool.workers))),
+        asyncio.gather(*(_worker(pool, at, in_use=in_use) for at in range(len(pool.workers)))),
     )
     return Examined(pool, plan, target, draft, tuple(workers), speaks, server, proxy, tuple(faults))
 
 
 def _read(path: Path, check: str, faults: list[tuple[str, SpecproxyError]]) -> ModelFile | None:
-    if not path.exists():
+    if not os.path.exists(path):  # (Path.exists raises where it may not look)
         return None
     try:
         return read_model(path)
@@ -135,8 +149,7 @@ async def _worker(pool: PoolFile, at: int, *, in_use: bool) -> ExaminedWorker:
 
 async def _server(pool: PoolFile) -> ExaminedServer:
     section = pool.coordinator
-    host = "127.0.0.1" if section.host == "0.0.0.0" else section.host
-    async with Asker(f"http://{host}:{section.port}", coordinator_key(pool)) as asker:
+    async with Asker(section.url, coordinator_key(pool)) as asker:
         health = await asker.status("/health")
         if health is None:
             return ExaminedServer()
@@ -156,14 +169,14 @@ def _argv(pool: PoolFile) -> tuple[str, ...] | None:
     return server_on_port(pool.coordinator.port)
 
 
-async def _proxy(pool: PoolFile) -> dict[str, Any] | None:
+async def _proxy(pool: PoolFile) -> ExaminedProxy:
     if pool.proxy is None:
-        return None
-    host = "127.0.0.1" if pool.proxy.host == "0.0.0.0" else pool.proxy.host
-    async with Asker(f"http://{host}:{pool.proxy.port}") as asker:
+        return ExaminedProxy()
+    page = "/specproxy/status"
+    async with Asker(pool.proxy.url, clients_key()) as asker:
+        http = await asker.status(page)
         try:
-            status = await asker.json("/specproxy/status")
-            route = status["routes"][0]
-            return dict(route)
-        except (PoolError, LookupError, TypeError, ValueError):
-            return None
+            route = (await asker.json(page))["routes"][0]
+            return ExaminedProxy(http, str(route["mode"]), str(route["reason"]))
+        except (PoolError, LookupError, TypeError):
+            return ExaminedProxy(http)

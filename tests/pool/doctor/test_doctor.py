@@ -65,7 +65,7 @@ class Pool:
     def __init__(self, tmp_path: Path, target: Path, draft: Path) -> None:
         self._path = tmp_path / "pool.yaml"
         self.ports = free_ports(4)
-        self.num_slots, self.slot_context, self.key = 2, 4096, ""
+        self.num_slots, self.slot_context, self.key, self.proxy_key = 2, 4096, "", ""
         self.flags = FLAGS
         self.route = {"mode": "seeding", "reason": ""}
         self.server_answers = False
@@ -122,7 +122,7 @@ class Pool:
             return web.json_response({"status": "ok"})
 
         async def slots(request: web.Request) -> web.Response:
-            if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
+            if not has_key(request, self.key):
                 return web.json_response({}, status=401)
             return web.json_response([{"n_ctx": self.slot_context}] * self.num_slots)
 
@@ -131,12 +131,18 @@ class Pool:
         return app
 
     def _proxy(self) -> web.Application:
-        async def status(_: web.Request) -> web.Response:
+        async def status(request: web.Request) -> web.Response:
+            if not has_key(request, self.proxy_key):
+                return web.json_response({}, status=401)
             return web.json_response({"routes": [self.route]})
 
         app = web.Application()
         app.add_routes([web.get("/specproxy/status", status)])
         return app
+
+
+def has_key(request: web.Request, key: str) -> bool:
+    return not key or request.headers.get("Authorization") == f"Bearer {key}"
 
 
 async def listen(app: web.Application, port: int) -> web.AppRunner:
@@ -209,6 +215,16 @@ async def test_a_coordinator_that_wants_a_key(pool: Pool, monkeypatch: pytest.Mo
     assert set(found) == {"coordinator"}
     assert "wants a key" in found["coordinator"]["text"]
     monkeypatch.setenv("SPECPROXY_TARGET__API_KEY", "secret")
+    assert await pool.findings() == {}
+
+
+async def test_a_proxy_that_wants_a_key(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool.server_answers, pool.proxy_key = True, "secret"
+    found = await pool.findings()
+    assert set(found) == {"proxy"}
+    assert found["proxy"]["level"] == "warning"
+    assert "wants a key" in found["proxy"]["text"]
+    monkeypatch.setenv("SPECPROXY_LISTEN__API_KEY", "secret")
     assert await pool.findings() == {}
 
 
@@ -289,6 +305,7 @@ async def test_a_broken_model(pool: Pool, tmp_path: Path) -> None:
     assert "is broken" in (await pool.findings())["target-model"]["text"]
 
 
-async def test_no_draft_where_the_proxy_runs(pool: Pool) -> None:
-    pool.content["draft"]["model"] = "/nowhere.gguf"
+@pytest.mark.parametrize("place", ["/nowhere.gguf", f"/{'x' * 300}"])
+async def test_no_draft_where_the_proxy_runs(pool: Pool, place: str) -> None:
+    pool.content["draft"]["model"] = place
     assert "is not on this machine" in (await pool.findings())["draft-model"]["text"]
