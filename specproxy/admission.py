@@ -52,7 +52,7 @@ def admit(kind: Kind, body: Mapping[str, Any]) -> Admission | None:
     if transcript is None or wants_probabilities(body) or chooses_fields(body):
         return None
     chat = chat_of(kind, body)
-    if chat is not None and _has_media(chat["messages"]):
+    if chat is not None and has_media(chat["messages"]):
         return None
     streamed = body.get("stream") is True
     if not streamed and not can_assemble(kind, dict(body)):
@@ -73,13 +73,17 @@ def transcript_of(kind: Kind, body: Mapping[str, Any]) -> str | None:
 
 
 def num_choices(kind: Kind, body: Mapping[str, Any]) -> int:
-    """How many choices the answer has."""
-    asked = body.get("n") or body.get("n_cmpl") or 1
+    """How many choices the answer has, of all its prompts."""
+    asked = next((body[name] for name in ("n_cmpl", "n") if body.get(name) is not None), 1)
+    return max(1, (asked if type(asked) is int else 1) * num_prompts(kind, body))
+
+
+def num_prompts(kind: Kind, body: Mapping[str, Any]) -> int:
+    """How many prompts it has."""
     prompt = body.get("prompt")
-    prompts = 1
     if kind != "chat" and isinstance(prompt, list) and not any(type(one) is int for one in prompt):
-        prompts = len(prompt)
-    return max(1, (asked if type(asked) is int else 1) * prompts)
+        return max(1, len(prompt))
+    return 1
 
 
 def single_prompt(prompt: object) -> str | list[int] | None:
@@ -103,6 +107,12 @@ def takes_slot(kind: Kind) -> bool:
     return kind != "messages"
 
 
+def named_slot(kind: Kind, body: Mapping[str, Any]) -> int | None:
+    """The slot that the client has named, as far as the target heeds it."""
+    slot = body.get("id_slot")
+    return slot if takes_slot(kind) and type(slot) is int and slot >= 0 else None
+
+
 def with_slot(raw: bytes, slot: int) -> bytes:
     """The client's body, byte for byte, with the leased slot put in front of its first key."""
     start = raw.index(b"{") + 1
@@ -114,7 +124,18 @@ def _said(message: object) -> str:
     """A message as a line of the transcript, with as little framing as may be."""
     if isinstance(message, dict) and isinstance(message.get("content"), str):
         return f"{message.get('role')}: {message['content']}"
-    return json.dumps(message)[:_MAX_SAID]
+    return json.dumps(_cut(message))[:_MAX_SAID]
+
+
+def _cut(value: Any, *, depth: int = 8) -> Any:
+    """With its texts cut, so far down: of an image of megabytes this much is said."""
+    if isinstance(value, str):
+        return value[:_MAX_SAID]
+    if isinstance(value, dict) and depth:
+        return {key: _cut(inner, depth=depth - 1) for key, inner in value.items()}
+    if isinstance(value, list) and depth:
+        return [_cut(inner, depth=depth - 1) for inner in value]
+    return value
 
 
 def _is_single(body: Mapping[str, Any]) -> bool:
@@ -126,7 +147,8 @@ def wants_probabilities(body: Mapping[str, Any]) -> bool:
     return any(body.get(key) not in (None, 0, False) for key in ("n_probs", "logprobs"))
 
 
-def _has_media(messages: list[Any]) -> bool:
+def has_media(messages: list[Any]) -> bool:
+    """Whether some message is more than text."""
     for message in messages:
         content = message.get("content") if isinstance(message, dict) else None
         parts = content if isinstance(content, list) else []

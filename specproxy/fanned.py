@@ -45,8 +45,8 @@ class FannedSession:
         drafter: drafts; its vocabulary is the target's.
         prompt: the answer's prompt.
         sampling: parameters that the target samples each token with.
-        max_tokens: of the answer; None: as many as the context holds.
-        num_context: tokens that the answer may have, prompt included.
+        max_tokens: of the answer; None: as many as the context holds, or the target goes on for.
+        num_context: tokens that the target's context holds; the prompt leaves room for some.
         num_slots: slots of the target that it may use at once.
         most_drafted: how many drafted tokens a round may carry after a context of that length.
         acceptance, draft_pace, cost: what the route's answers have taught so far; they learn from
@@ -86,9 +86,8 @@ class FannedSession:
         self._client = client
         self._drafter = drafter
         self._sampling = sampling
-        self._num_left = num_context - len(prompt)
-        if max_tokens is not None:
-            self._num_left = min(self._num_left, max_tokens)
+        self._num_room = num_context - len(prompt)
+        self._max_tokens = -1 if max_tokens is None else max_tokens
         self._most_drafted = most_drafted
         self._acceptance = acceptance
         self._draft_pace = draft_pace
@@ -146,6 +145,8 @@ class FannedSession:
         found = await ask(self._client, [prompt], self._sampling)
         first = found.said[0]
         self.settings = first.settings
+        if self.settings.get("n_keep", 0) < 0:  # keeps the prompt, but later ones are longer
+            self._sampling = {**self._sampling, "n_keep": len(prompt)}
         self.num_cached = first.num_cached
         self.prompt_s = self.first_token_s = found.duration_s
         self._held.placed(len(prompt), 0, 0)
@@ -168,13 +169,15 @@ class FannedSession:
             return step
         if self._finished:
             raise StopAsyncIteration
+        if self._num_room <= 1:  # the target ends here, or makes room (`--context-shift`)
+            return await self._alone(self._max_tokens)
         clock = asyncio.get_running_loop().time
         began_s = clock()
         drafted = await self._drafted()
         waited_s = clock() - began_s
-        context = list(self._tree.tokens)
         if not drafted and not self._drafts:
-            return await self._plain(context)
+            return await self._alone(min(PLAIN_TOKENS, self._num_left))
+        context = list(self._tree.tokens)
         prompts = [[*context, *drafted[:count]] for count in range(len(drafted) + 1)]
         found = await ask(self._client, prompts, self._sampling)
         said = [one.tokens[0] for one in found.said]
@@ -199,9 +202,8 @@ class FannedSession:
             is_end = self._drafter.vocabulary.is_end(self._tree.tip.token)
             if is_end or self._lookahead.rests or not self._drafts:
                 most = min(most, len(line))
-            average = self._acceptance.average
             acceptances = [self._acceptance.accept(node) for node in line[:most]]
-            acceptances += [average] * (most - len(acceptances))
+            acceptances += [self._acceptance.average] * (most - len(acceptances))
             num_wanted = choose_block(
                 acceptances, len(line), self._draft_pace.token_s, self._round_s
             )
@@ -216,6 +218,12 @@ class FannedSession:
             except TimeoutError:  # the draft is slow
                 return [node.token for node in line[:most]]
 
+    @property
+    def _num_left(self) -> int:
+        """Tokens that rounds may still bring; the one that fills the context is not theirs."""
+        room = self._num_room - 1
+        return room if self._max_tokens < 0 else min(room, self._max_tokens)
+
     def _most(self) -> int:
         """Drafted tokens that the next round may carry at most."""
         num_context = len(self._tree.tokens)
@@ -229,10 +237,9 @@ class FannedSession:
         surcharge_s = cost.surcharge_s(held.evaluated(num_context, num_drafted))
         return None if seconds is None else seconds + surcharge_s / AMORTISED_ROUNDS
 
-    async def _plain(self, context: list[int]) -> Step:
-        """Without a draft: several tokens one after the other."""
-        num_tokens = min(PLAIN_TOKENS, self._num_left)
-        found = await ask(self._client, [context], self._sampling, num_tokens=num_tokens)
+    async def _alone(self, num_tokens: int) -> Step:
+        """Without a draft: several tokens one after the other; -1: as many as the target gives."""
+        found = await ask(self._client, [self._tree.tokens], self._sampling, num_tokens=num_tokens)
         said = found.said[0]
         return self._step(found, list(said.tokens), ended=said.ended, num_drafted=0)
 
@@ -246,12 +253,14 @@ class FannedSession:
         waited_s: float = 0.0,
     ) -> Step:
         """Take what the target said."""
-        self._num_left -= len(tokens)
+        self._num_room -= len(tokens)
+        self._max_tokens -= len(tokens) if self._max_tokens > 0 else 0
+        is_full = self._num_room <= 0
         finish: Finish | None = None
         if ended:
             finish = "stop"
             self._ends.add(tokens[-1])
-        elif self._num_left <= 0:
+        elif is_full or self._max_tokens == 0:
             finish = "length"
         num_accepted = min(len(tokens), num_drafted and len(tokens) - 1)
         advance = self._lookahead.advance(tokens)
@@ -280,6 +289,7 @@ class FannedSession:
             duration_s=found.duration_s,
             waited_s=waited_s,
             finish=finish,
+            truncated=found.said[0].truncated if is_full else None,
         )
 
     def grow(self, nodes: Sequence[GrownNode], go_at: int) -> None:

@@ -3,6 +3,7 @@
 Invariant: an answer is counted while it runs, sped up or not; its speed is learned from once.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -44,11 +45,14 @@ class Load:
     Attributes:
         crossover: what is known of the two ways at each load.
         num_answers: at this moment.
+        idle: set while there are none.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.crossover = Crossover()
         self.num_answers = 0
+        self.idle = asyncio.Event()
+        self.idle.set()
         self._clock = clock
 
     def __repr__(self) -> str:
@@ -58,6 +62,7 @@ class Load:
     def answer(self) -> Iterator[Measured]:
         """One more while the context lasts."""
         self.num_answers += 1
+        self.idle.clear()
         at_start = self.num_answers
         speculates = self.crossover.speculates(at_start, self._clock())
         measured = Measured(speculates=speculates)
@@ -66,6 +71,8 @@ class Load:
         finally:
             at_a_time = (at_start + self.num_answers) // 2
             self.num_answers -= 1
+            if not self.num_answers:
+                self.idle.set()
             if measured.tokens_per_s is not None:
                 self.crossover.finished(
                     at_a_time,

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -16,28 +17,38 @@ def configure(settings: LogSettings) -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,  # a rich traceback would show keys
     ]
-    renderer: Any = (
-        structlog.processors.JSONRenderer()
-        if settings.format == "json"
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(),
-            exception_formatter=structlog.dev.plain_traceback,  # a rich one would show keys
+    renderer: Any
+    if settings.format == "json":
+        renderer = structlog.processors.JSONRenderer()
+    else:
+        shared.append(_escaped)
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
         )
-    )
     structlog.configure(
-        processors=[*shared, structlog.processors.format_exc_info, renderer]
-        if settings.format == "json"
-        else [*shared, renderer],
+        processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    formatter = structlog.stdlib.ProcessorFormatter(
-        processor=renderer, foreign_pre_chain=[*shared, structlog.processors.format_exc_info]
-    )
+    formatter = structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(level, logging.WARNING))
+
+
+def _escaped(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
+    """Words of clients, as in paths, must not steer the terminal. JSON escapes them by itself."""
+    for name, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[name] = "".join(
+                sign
+                if sign.isprintable() or sign in "\n\t"
+                else sign.encode("unicode_escape").decode()
+                for sign in value
+            )
+    return event

@@ -5,10 +5,11 @@ Invariant: what was loaded or bound is given back in whatever way the block ends
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from pydantic import SecretStr
 from rich.console import Console
 
 from specproxy.core.tasks import spawn
@@ -84,7 +85,7 @@ async def _affordable(settings: DraftSettings, console: Console) -> AsyncIterato
         except (ConfigError, SetupError):
             raise
         except SpecproxyError as error:
-            console.print(f"{error}\nUntil then nothing is sped up.", style="yellow")
+            console.print(f"{error}\nUntil then nothing is sped up.", style="yellow", markup=False)
             drafter = None
         yield drafter
 
@@ -106,13 +107,14 @@ async def coordinated(settings: Settings) -> AsyncIterator[Settings]:
     """The coordinator as a child that is brought back when it dies, where one is configured.
 
     Yields:
-        The settings with the coordinator's address as the target's.
+        The settings with the coordinator's address and key as the target's.
     """
     if settings.coordinator is None:
         yield settings
         return
     async with Coordinator(settings.coordinator) as coordinator:
-        target = settings.target.model_copy(update={"url": coordinator.url, "api_key": None})
+        own = {"url": coordinator.url, "api_key": SecretStr(coordinator.key)}
+        target = settings.target.model_copy(update=own)
         yield settings.model_copy(update={"target": target})
 
 
@@ -172,6 +174,19 @@ def _state_folder(settings: StateSettings) -> Path | None:
     return settings.path or cache_folder() / "state"
 
 
+def announce(url: str, names: Sequence[str], out: Console) -> None:
+    """Say where clients connect, and what they may ask for."""
+    lines = [
+        f"specproxy listens on {url}",
+        f"In a client, set the base URL to {url}/v1 (OPENAI_BASE_URL={url}/v1); live page:"
+        f" {url}/specproxy/",
+    ]
+    if len(names) > 1:
+        lines.append(f"Models: {', '.join(names)}")
+    for line in lines:
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 async def serve(settings: Settings, console: Console, out: Console) -> None:
     """`specproxy serve`: until cancelled."""
     async with (
@@ -179,16 +194,7 @@ async def serve(settings: Settings, console: Console, out: Console) -> None:
         coordinated(settings) as settings,
         proxy(settings, drafters, state_folder=_state_folder(settings.state)) as server,
     ):
-        out.print(f"specproxy listens on {server.url}", highlight=False, soft_wrap=True)
-        out.print(
-            f"In a client, set the base URL to {server.url}/v1"
-            f" (OPENAI_BASE_URL={server.url}/v1); live page: {server.url}/specproxy/",
-            highlight=False,
-            soft_wrap=True,
-        )
-        if len(server.routes) > 1:
-            names = ", ".join(route.name for route in server.routes)
-            out.print(f"Models: {names}", highlight=False, soft_wrap=True)
+        announce(server.url, [route.name for route in server.routes], out)
         if all(route.draft is None for route in settings.all_routes.values()):
             console.print(
                 "No draft model is configured, so nothing is sped up: set draft.model.",

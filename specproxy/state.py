@@ -4,10 +4,12 @@ One file for each route, draft and target model; written whole beside the old on
 replaces. Invariant: a file that is missing, torn or of another version costs a cold start, no more.
 """
 
+import asyncio
 import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ class RouteState:
         self._observed = observed
         self._models: tuple[str, str] | None = None
         self._num_saved = 0
+        self._writing = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<RouteState {self.path}>"
@@ -68,7 +71,7 @@ class RouteState:
 
     def _load(self, now_s: float) -> None:
         path = self.path
-        if path is None or not path.exists():
+        if path is None:
             return
         try:
             with path.open("rb") as file:
@@ -77,6 +80,8 @@ class RouteState:
                 raise ValueError("it is of another version")
             record = Record.restored(saved.get("record"), self._observed.day_s(now_s))
             self._acceptance.restore(saved.get("acceptance"))
+        except FileNotFoundError:
+            return
         except (OSError, ValueError, RecursionError) as error:
             log.warning("what was learned cannot be read", path=str(path), reason=str(error))
             return
@@ -91,15 +96,28 @@ class RouteState:
     def save(self) -> None:
         """Write the file, if there is anything new. Never raises."""
         path = self.path
-        if path is None or self.is_saved:
-            return
+        if path is not None and not self.is_saved:
+            self._write(path, self._taken())
+
+    async def save_aside(self) -> None:
+        """As `save`, while a thread waits for the disk. What is written is read before: answers
+        go on learning meanwhile."""
+        path = self.path
+        if path is not None and not self.is_saved:
+            await asyncio.to_thread(self._write, path, self._taken())
+
+    def _taken(self) -> str:
+        """What is known now, as a text; it counts as saved."""
         self._num_saved = self._observed.total.num_passes
-        text = json.dumps(self._content(), separators=(",", ":"))
+        return json.dumps(self._content(), separators=(",", ":"))
+
+    def _write(self, path: Path, text: str) -> None:
         fresh = path.with_suffix(f".{os.getpid()}.new")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(path)
+            with self._writing:  # a thread that nobody waits for any more may still be at it
+                path.parent.mkdir(parents=True, exist_ok=True)
+                fresh.write_text(text, encoding="utf-8")
+                fresh.replace(path)
         except OSError as error:
             log.warning("what was learned cannot be kept", path=str(path), reason=str(error))
 

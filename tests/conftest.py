@@ -5,6 +5,7 @@ They must be there already (`make setup`); a test never compiles or downloads.
 
 import gc
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -14,6 +15,7 @@ from specproxy.errors import SetupError
 from specproxy.pool.binaries import LlamaBinaries, find_binaries
 from specproxy.pool.demo import DemoPool, PoolOptions
 from specproxy.pool.models import DemoModels, find_models
+from tests.tiny_mamba import write_mamba
 
 
 def pytest_configure() -> None:
@@ -51,6 +53,12 @@ def demo_models() -> DemoModels:
     if models is None:
         raise SetupError("The demo's models are missing.", remedy="Run `make setup`.")
     return models
+
+
+@pytest.fixture(scope="session")
+def recurrent_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose cache can forget or share no part of a sequence."""
+    return write_mamba(tmp_path_factory.mktemp("recurrent") / "mamba.gguf")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

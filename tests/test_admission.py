@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specproxy.admission import admit, single_prompt, with_slot
+from specproxy.admission import admit, num_choices, single_prompt, transcript_of, with_slot
 from specproxy.target.deltas import Kind
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -73,6 +73,39 @@ def test_later_turns_extend_the_transcript() -> None:
     assert first is not None
     assert second is not None
     assert second.transcript.startswith(first.transcript)
+
+
+def test_an_image_tells_conversations_apart_by_its_beginning() -> None:
+    def said(image: str, text: str = "What is this?") -> str | None:
+        parts = [{"type": "image_url", "image_url": {"url": image}}, {"type": "text", "text": text}]
+        return transcript_of("chat", {"messages": [{"role": "user", "content": parts}]})
+
+    large = "data:image/png;base64," + "a" * (20 << 20)
+    first = said(large)
+    assert first is not None
+    assert len(first) < 1 << 17
+    assert said(large) == first
+    assert said(large.replace("png", "gif")) != first
+    assert said("data:b") != said("data:c")
+    assert said("data:b") != said("data:b", "Really?")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, 1),
+        ({"n": 3}, 3),
+        ({"n": 1, "n_cmpl": 2}, 2),  # as llama-server has it
+        ({"n": 3, "n_cmpl": None}, 3),
+        ({"n": 0}, 1),
+        ({"n": "x"}, 1),
+        ({"prompt": ["a", "b"], "n": 2}, 4),
+        ({"prompt": [1, 2], "n": 2}, 2),
+        ({"prompt": []}, 1),
+    ],
+)
+def test_choices_are_counted(body: dict[str, Any], expected: int) -> None:
+    assert num_choices("native", {**TEXT, **body}) == expected
 
 
 def test_single_prompts() -> None:

@@ -1,7 +1,10 @@
 """What a route has learned survives a restart; a file that is no good costs a cold start."""
 
 import json
+import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -10,6 +13,7 @@ from structlog.testing import capture_logs
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.observed import Observed
 from specproxy.core.origins import Origin
+from specproxy.core.record import Record
 from specproxy.core.tree import Node
 from specproxy.server.app import Server
 from specproxy.settings import load
@@ -124,6 +128,49 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_stops_nothing(tmp_path
         state.save()
         state.save()
     assert len(lines) == 1
+
+
+def test_a_folder_that_may_not_be_looked_into_costs_a_cold_start_and_a_line(tmp_path: Path) -> None:
+    """A name that is too long is refused as a forbidden folder is, to root as well."""
+    state, acceptance, observed = a_life(tmp_path / ("x" * 300))
+    with capture_logs() as lines:
+        state.recall("draft", "target", 0.0)
+    assert [line["log_level"] for line in lines] == ["warning"]
+    assert acceptance.saved() == AcceptanceModel().saved()
+    learn(acceptance, observed)
+    state.save()
+
+
+def test_no_file_yet_is_nothing_to_tell(tmp_path: Path) -> None:
+    with capture_logs() as lines:
+        a_life(tmp_path / "new")[0].recall("draft", "target", 0.0)
+    assert lines == []
+
+
+class WatchedRecord(Record):
+    """Remembers which threads have read it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: list[int] = []
+
+    def saved(self) -> Mapping[str, Any]:
+        self.readers.append(threading.get_ident())
+        return super().saved()
+
+
+async def test_a_thread_writes_what_the_loop_has_read(tmp_path: Path) -> None:
+    """Answers add to the record meanwhile; nobody else may go through it."""
+    state, acceptance, observed = a_life(tmp_path)
+    state.recall("draft", "target", 0.0)
+    record = observed.record = WatchedRecord()
+    learn(acceptance, observed)
+    await state.save_aside()
+    await state.save_aside()  # nothing new
+    assert record.readers == [threading.get_ident()]
+    state, _, observed = a_life(tmp_path)
+    state.recall("draft", "target", 3.0)
+    assert observed.record.kinds["chat"].num_answers == 1
 
 
 def test_nothing_is_kept_where_nothing_shall_be() -> None:

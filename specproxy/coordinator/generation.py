@@ -61,6 +61,7 @@ class Step:
         duration_s: of the pass.
         waited_s: how long the answer had waited before it: for drafts, or for its turn.
         finish: why this is the last step; None: it is not.
+        truncated: the context was full, for those who are told; None: to be seen from the limit.
     """
 
     tokens: tuple[Emitted, ...]
@@ -70,6 +71,7 @@ class Step:
     duration_s: float = 0.0
     waited_s: float = 0.0
     finish: Finish | None = None
+    truncated: bool | None = None
 
 
 class Generation(Protocol):

@@ -3,7 +3,6 @@
 Invariant: what an answer takes (a slot, a session, a task) is given back when its context ends.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -34,14 +33,11 @@ class Answers:
     Attributes:
         way: how answers are sped up now; None: the target alone gives them.
         num_running: answers that are being sped up.
-        idle: set while there are none.
     """
 
     def __init__(self, drafter: Drafter | None, learned: Learned) -> None:
         self.way: Way | None = None
         self.num_running = 0
-        self.idle = asyncio.Event()
-        self.idle.set()
         self._drafter = drafter
         self._learned = learned
 
@@ -98,20 +94,41 @@ class Answers:
                 yield session, drafts.header
 
     @asynccontextmanager
-    async def lease(self, transcript: str) -> AsyncIterator[int | None]:
-        """A slot of the target for one answer, waiting for one if need be; None: any slot."""
+    async def lease(self, transcript: str, *, named: bool = True) -> AsyncIterator[int | None]:
+        """A slot of the target for one answer, waiting for one if need be; None: any slot.
+
+        Args:
+            named: the request will name it.
+        """
         if isinstance(self.way, FanoutWay):
-            with self.way.beside():
+            with self.way.beside(1):
                 yield None
             return
         if not isinstance(self.way, SeedingWay):
             yield None
             return
         began_s = time.monotonic()
-        async with self.way.lease(transcript) as slot:
+        async with self.way.lease(transcript, named=named) as slot:
             now_s = time.monotonic()
             self._learned.observed.waited(now_s, now_s - began_s)
             yield slot
+
+    @contextmanager
+    def beside(self, num_prompts: int, num_choices: int, slot: int | None) -> Iterator[None]:
+        """For an answer that the target alone finds slots for: they are taken meanwhile.
+
+        Args:
+            num_choices: of each prompt.
+            slot: what the client has named, if it has.
+        """
+        if isinstance(self.way, SeedingWay):
+            with self.way.beside(num_prompts, num_choices, slot):
+                yield
+        elif isinstance(self.way, FanoutWay):
+            with self.way.beside(num_prompts * num_choices):
+                yield
+        else:
+            yield
 
     @asynccontextmanager
     async def session(self, admission: Admission) -> AsyncIterator[Session | None]:
@@ -157,7 +174,6 @@ class Answers:
     ) -> AsyncIterator[None]:
         """Do the session's work while the context lasts; count the answer afterwards."""
         self.num_running += 1
-        self.idle.clear()
         task = spawn(work, name="speculate")
         try:
             yield
@@ -167,5 +183,3 @@ class Answers:
             finally:
                 self._learned.counts.add(session.counts)
                 self.num_running -= 1
-                if not self.num_running:
-                    self.idle.set()

@@ -139,4 +139,7 @@ class Chooser:
         )
         if isinstance(way, str):
             return Choice(Mode.PASSTHROUGH, f"{no_pool}; {way}")
-        return Choice(Mode.FANOUT, f"{facts.num_slots} slots take prompts side by side", way)
+        reason = f"{facts.num_slots} slots take prompts side by side"
+        if way.chat_specials is None:
+            reason += "; chats pass through, for the target may read more in them than their text"
+        return Choice(Mode.FANOUT, reason, way)

@@ -32,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 POLL_S = 2.0
 """How often the target is looked at, to see it come, go and restart."""
+THERE_S = 60.0
+"""A target of which nothing has come for so long is there no more: its looks hang, too."""
 SAVE_S = 60.0
 """How often what was learned is written down while answers run."""
 
@@ -47,6 +49,7 @@ class Route:
 
     Attributes:
         poll_s: how often the target is looked at.
+        there_s: how long nothing need come of it.
         mode, reason: what it does with answers now, and why.
         ready: set while nothing is left to learn, lengths warmed where that pays.
         facts: what the target said of itself; None while it is away.
@@ -83,6 +86,7 @@ class Route:
         self.reason = "the target has not been looked at yet"
         self.ready = asyncio.Event()
         self.poll_s = POLL_S
+        self.there_s = THERE_S
         self.answers = Answers(drafter, self.learned)
         self.load = Load(time.monotonic)
         self.gate = Gate(name, max_requests)
@@ -97,6 +101,12 @@ class Route:
 
     def __repr__(self) -> str:
         return f"<Route {self.name} {self.mode.value} running={self.num_running}>"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the target can be expected to answer."""
+        silent_s = time.monotonic() - self.client.heard_s
+        return self.facts is not None and silent_s < self.there_s
 
     @property
     def num_running(self) -> int:
@@ -143,7 +153,7 @@ class Route:
         not."""
         task, way = None, self.answers.way
         if isinstance(way, SeedingWay | FanoutWay):
-            work = way.run(self.ready.set, self.answers.idle.wait)
+            work = way.run(self.ready.set, self.load.idle.wait)
             task = spawn(work, name=f"{self.mode.value} {self.name}")
         elif isinstance(way, CoordinatorWay):
             work = way.run(self._opened, self._closed, rest_s=self.poll_s)
@@ -154,11 +164,13 @@ class Route:
                 await asyncio.sleep(self.poll_s)
                 if time.monotonic() - saved_s >= SAVE_S and not self.learned.state.is_saved:
                     saved_s = time.monotonic()
-                    await asyncio.to_thread(self.learned.state.save)
+                    await self.learned.state.save_aside()
                 if await read_facts(self.client) != facts:
                     return self._settle(Mode.STARTING, "the target was restarted")
         finally:
             self.answers.way = None
+            if isinstance(way, SeedingWay):
+                way.end()
             if task is not None:
                 await stop(task)
 

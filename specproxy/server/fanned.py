@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from specproxy.coordinator.answer_format import AnswerPlan
 from specproxy.coordinator.channel import Drafting
 from specproxy.coordinator.http.answer import Answer
 from specproxy.coordinator.http.chat import ChatRequest, ChatShape
@@ -22,6 +23,7 @@ from specproxy.coordinator.http.metrics import Counts
 from specproxy.coordinator.http.parameters import Parameters, read_parameters
 from specproxy.coordinator.http.race import Race
 from specproxy.coordinator.http.shapes import NativeShape, Reply, TextShape
+from specproxy.coordinator.tools.reasoning import PlainParser
 from specproxy.core.vocabulary import Vocabulary
 from specproxy.errors import RequestError, TargetError
 from specproxy.fanned import FannedSession
@@ -110,10 +112,8 @@ def _job(
         settings={name: shown.get(name, value) for name, value in settings.items()},
     )
     if plain.kind == "chat":
-        assert way.format is not None, "chats pass through then"
-        plan = way.format.plan(text, plain.body)
-        if plan.grammar:
-            raise RequestError("Answers of this form follow a grammar.")
+        assert way.chat_specials is not None, "chats pass through then"
+        plan = AnswerPlan("", way.chat_specials, PlainParser)
         chat = ChatRequest(text, plan, num_top_logprobs=0, prefill="", echoes=True)
         return Job([tuple(prompt)], parameters, ChatShape(reply, chat), plan.special_texts)
     shape = NativeShape(reply) if plain.kind == "native" else TextShape(reply)

@@ -5,14 +5,24 @@ stream gets one answer, assembled from the stream that the proxy asked for in it
 """
 
 import json
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 import aiohttp
 import structlog
 from aiohttp import web
 
-from specproxy.admission import Admission, admit, takes_slot, transcript_of, with_slot
-from specproxy.errors import TargetBroken, TargetError
+from specproxy.admission import (
+    Admission,
+    admit,
+    named_slot,
+    num_choices,
+    num_prompts,
+    takes_slot,
+    transcript_of,
+    with_slot,
+)
+from specproxy.errors import TargetError
 from specproxy.load import Measured
 from specproxy.route import Mode
 from specproxy.server.account import log_answer
@@ -85,7 +95,8 @@ async def _seeded(
     answer = _Answer(request, raw, admission, outgoing)
     async with AsyncExitStack() as stack:
         async with outgoing.waiting(streamed=admission.streamed):
-            slot = await stack.enter_async_context(route.answers.lease(admission.transcript))
+            lease = route.answers.lease(admission.transcript, named=admission.takes_slot)
+            slot = await stack.enter_async_context(lease)
             session = await stack.enter_async_context(route.answers.session(admission))
         if slot is not None and session is not None:
             try:
@@ -102,26 +113,15 @@ async def _seeded(
 async def _unspeculated(
     request: web.Request, raw: bytes, asked: Asked, measured: Measured
 ) -> web.StreamResponse:
-    """Leave the request to the target alone, and count it.
-
-    Where slots are leased it gets one, too: the target might take the seed slot, or one that
-    another conversation comes back to.
-    """
+    """Leave the request to the target alone, and count it."""
     route = request[ROUTE]
     outgoing = outgoing_of(request) or Outgoing(request, Mode.PASSTHROUGH)
-    transcript = None
-    if asked.kind is not None and asked.body is not None and takes_slot(asked.kind):
-        transcript = transcript_of(asked.kind, asked.body)
     outcome = "cancelled"
     listener = asked.listener()
     try:
-        async with AsyncExitStack() as stack:
-            if transcript is not None:
-                async with outgoing.waiting(streamed=asked.streamed):
-                    slot = await stack.enter_async_context(route.answers.lease(transcript))
-                raw = raw if slot is None else with_slot(raw, slot)
-            response = await passthrough(request, raw, asked, outgoing=outgoing, listener=listener)
-        outcome = outcome_of(response)
+        async with _placed(request, raw, asked, outgoing) as body:
+            response = await passthrough(request, body, asked, outgoing=outgoing, listener=listener)
+        outcome = outcome_of(response, listener)
         return response
     except TargetError:
         outcome = "broken"
@@ -131,6 +131,32 @@ async def _unspeculated(
             measured.timed(listener.timings, speculated=False)
         requests = request.app[METRICS].requests
         requests.labels(route.name, Mode.PASSTHROUGH.value, outcome).inc()
+
+
+@asynccontextmanager
+async def _placed(
+    request: web.Request, raw: bytes, asked: Asked, outgoing: Outgoing
+) -> AsyncIterator[bytes]:
+    """The body for the target, which has slots for it while the context lasts.
+
+    A conversation gets a lease: the target might take the seed slot, or one that another comes
+    back to. Anything else (several choices, a slot of the client's choice) does not wait for one;
+    nobody is sent to those that it takes.
+    """
+    answers, kind, body = request[ROUTE].answers, asked.kind, asked.body
+    if kind is None or body is None:
+        yield raw
+        return
+    transcript, named = transcript_of(kind, body), takes_slot(kind)
+    if transcript is None:
+        num_each = num_choices(kind, body) // num_prompts(kind, body)
+        with answers.beside(num_prompts(kind, body), num_each, named_slot(kind, body)):
+            yield raw
+        return
+    async with AsyncExitStack() as stack:
+        async with outgoing.waiting(streamed=asked.streamed):
+            slot = await stack.enter_async_context(answers.lease(transcript, named=named))
+        yield with_slot(raw, slot) if named and slot is not None else raw
 
 
 class _Answer:
@@ -162,53 +188,55 @@ class _Answer:
         """Relay the stream that the client asked for.
 
         Raises:
+            TargetUnreachable: it did not begin.
             TargetBroken: it ended early.
         """
         admission = self._admission
         listener = self._listener = Listener(admission.kind, session)
         body = with_slot(self._raw, slot) if admission.takes_slot else self._raw
-        async with AsyncExitStack() as stack:
-            async with self._outgoing.waiting(streamed=True):
-                upstream = await stack.enter_async_context(self._upstream(body))
-            if not is_stream(upstream):
-                self._outcome = "refused"
-                return await self._outgoing.relay(upstream)
-            try:
+        try:
+            async with AsyncExitStack() as stack:
+                async with self._outgoing.waiting(streamed=True):
+                    upstream = await stack.enter_async_context(self._upstream(body))
+                if not is_stream(upstream):
+                    self._outcome = "refused"
+                    return await self._outgoing.relay(upstream)
                 response = await self._outgoing.relay(upstream, listener)
-            except TargetError:
-                self._outcome = "broken"
-                raise
-            self._outcome = "finished"
-            return response
+        except TargetError:
+            self._outcome = "broken"
+            raise
+        self._outcome = outcome_of(response, listener)
+        return response
 
     async def whole(self, slot: int, session: Session) -> web.StreamResponse:
         """Assemble the one answer that the client asked for.
 
         Raises:
             NotAssembled: the stream does not hold all of it; ask as the client asked.
-            TargetBroken: the stream ended early.
+            TargetUnreachable: the stream did not begin.
+            TargetBroken: it ended early.
         """
         kind, body = self._admission.kind, dict(self._admission.body)
         assembler = Assembler(kind, body)
         listener = self._listener = Listener(kind, session, assembler)
         wanted = json.dumps({**streamed_body(kind, body), "id_slot": slot}).encode()
-        async with self._upstream(wanted) as upstream:
-            if not is_stream(upstream):
-                self._outcome = "refused"
-                return await self._outgoing.relay(upstream)
-            try:
+        try:
+            async with self._upstream(wanted) as upstream:
+                if not is_stream(upstream):
+                    self._outcome = "refused"
+                    return await self._outgoing.relay(upstream)
+                headers = for_client(upstream.headers)
                 async for _ in listener.read(self._client, upstream):
                     pass
-                result, status = assembler.result(), 200
-            except TargetErrorReply as error:
-                result, status = error.body, error.status
-            except TargetBroken:
-                self._outcome = "broken"
-                raise
-            except NotAssembled:
-                self._outcome = "asked_again"
-                raise
-            headers = for_client(upstream.headers)
+            result, status = assembler.result(), 200
+        except TargetErrorReply as error:
+            result, status = error.body, error.status
+        except NotAssembled:
+            self._outcome = "asked_again"
+            raise
+        except TargetError:
+            self._outcome = "broken"
+            raise
         self._outcome = "finished" if status == 200 else "refused"
         headers.popall("Cache-Control", None)
         headers["Content-Type"] = "application/json; charset=utf-8"
@@ -224,7 +252,7 @@ class _Answer:
         route, metrics = self._request[ROUTE], self._request.app[METRICS]
         listener = self._listener
         counts = session.counts
-        if listener is not None and listener.finished:
+        if listener is not None and listener.finished and not listener.failed:
             counts.finished(listener.timings)
             measured.timed(listener.timings, speculated=True)
         if listener is not None and listener.first_text_s is not None:

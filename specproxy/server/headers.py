@@ -17,8 +17,13 @@ _REQUEST = frozenset(
         "if-none-match",
         "range",
         "user-agent",
+        "x-resp-type",  # this and the next two: of llama-server's POST /tools
+        "x-tool-cwd",
+        "x-tool-runtime",
     }
 )
+_REQUEST_PREFIX = "x-llama-server-proxy-header-"
+"""Of what llama-server's /cors-proxy sends on."""
 _CLIENT_CREDENTIALS = frozenset({"authorization", "x-api-key"})
 _RESPONSE = frozenset(
     {
@@ -30,8 +35,11 @@ _RESPONSE = frozenset(
         "content-language",
         "content-range",
         "content-type",
+        "cross-origin-embedder-policy",
+        "cross-origin-opener-policy",
         "etag",
         "last-modified",
+        "mcp-session-id",  # through llama-server's /cors-proxy
         "retry-after",
         "vary",
         "www-authenticate",
@@ -51,7 +59,11 @@ def for_target(
         request_id: how the request is called in logs.
     """
     allowed = _REQUEST | _CLIENT_CREDENTIALS if credentials else _REQUEST
-    kept = CIMultiDict((name, value) for name, value in headers.items() if name.lower() in allowed)
+    kept = CIMultiDict(
+        (name, value)
+        for name, value in headers.items()
+        if name.lower() in allowed or name.lower().startswith(_REQUEST_PREFIX)
+    )
     kept[ID_HEADER] = request_id
     return kept
 

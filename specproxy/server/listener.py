@@ -94,9 +94,11 @@ class Listener:
             else:
                 events = b"".join((*held, chunk[:end]))
                 held = [chunk[end:]] if end < len(chunk) else []
-                yield _until_done(events) if self.done else events
+                yield self._until_done(events) if self.done else events
             if self.ended:
                 return
+            if self.done and not self.complete:
+                break
         if not self.complete:
             raise TargetBroken(
                 f"The target {client.name} ended its answer before it was complete.",
@@ -133,11 +135,13 @@ class Listener:
             elif self._session is not None:
                 self._session.hear(delta)
 
-
-def _until_done(events: bytes) -> bytes:
-    """Events up to the first `[DONE]`: a second one is one too many."""
-    done = _DONE.search(events)
-    return events if done is None else events[: done.end()]
+    def _until_done(self, events: bytes) -> bytes:
+        """Events up to the first `[DONE]`: a second one is one too many. The first is, too, where
+        no finish came before it: clients take it for a good end."""
+        done = _DONE.search(events)
+        if done is None:
+            return events
+        return events[: done.end() if self.complete else done.start()]
 
 
 def _says_nothing(data: str) -> bool:

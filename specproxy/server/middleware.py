@@ -120,7 +120,10 @@ def _given_keys(request: web.Request) -> list[bytes]:
 
 def _is_open(request: web.Request) -> bool:
     """llama-server, too, answers its health route and what browsers ask first without a key. The
-    page holds no data; it asks for the key itself."""
+    page holds no data; it asks for the key itself. None of these has a body: a stranger's is not
+    read, unpacked or sent on."""
+    if request.can_read_body:
+        return False
     if request.method == "OPTIONS":
         return True
     if request.method not in ("GET", "HEAD"):

@@ -30,6 +30,8 @@ ROUTE_HEADER = "x-specproxy-route"
 PING = b":\n\n"
 DONE = b"data: [DONE]\n\n"
 MAX_REFUSAL_BYTES = 1 << 20
+PIECE_BYTES = 1 << 16
+"""A client that reads so much within `listen.write_s` is slow, but it reads."""
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _KEY: "web.RequestKey[Outgoing]" = web.RequestKey("outgoing", object)  # type: ignore[arg-type]
 
@@ -100,7 +102,8 @@ class Outgoing:
             async for chunk in self._client.chunks(upstream):
                 await self._write(chunk)
         elif listener is None:
-            async for chunk in self._client.chunks(upstream, tick_s=self._ping_s):
+            feed = self._request.method == hdrs.METH_GET  # of events, when there are any
+            async for chunk in self._client.chunks(upstream, tick_s=self._ping_s, rests=feed):
                 await self._write(chunk or self._ping())
         else:
             async for chunk in listener.read(self._client, upstream, tick_s=self._ping_s):
@@ -194,8 +197,9 @@ class Outgoing:
             return
         self._tail = (self._tail + data[-4:])[-4:]
         try:
-            async with asyncio.timeout(self._write_s):
-                await self.response.write(data)
+            for start in range(0, len(data), PIECE_BYTES):
+                async with asyncio.timeout(self._write_s):
+                    await self.response.write(data[start : start + PIECE_BYTES])
         except TimeoutError as error:
             if self._request.transport is not None:
                 self._request.transport.abort()  # what it has not read it will not get
@@ -273,6 +277,15 @@ def _is_json(upstream: aiohttp.ClientResponse) -> bool:
     return upstream.content_type == "application/json" or upstream.content_type.endswith("+json")
 
 
-def outcome_of(response: web.StreamResponse) -> str:
-    """How a relayed answer went, for the metrics."""
-    return "finished" if response.status < 400 else "refused"
+def outcome_of(response: web.StreamResponse, listener: Listener | None = None) -> str:
+    """How a relayed answer went, for the metrics.
+
+    Args:
+        listener: of its stream. One that has heard no end had none to hear: pings had begun the
+            stream, and the target refused.
+    """
+    if response.status >= 400:
+        return "refused"
+    if listener is not None and response.content_type == "text/event-stream":
+        return "finished" if listener.complete and not listener.failed else "refused"
+    return "finished"

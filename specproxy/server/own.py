@@ -54,7 +54,7 @@ async def health(request: web.Request) -> web.StreamResponse:
     router = request.app[ROUTER]
     if len(router) == 1 or "model" in request.query:
         return await forward(request)
-    if any(route.facts is not None for route in router.routes):
+    if any(route.is_there for route in router.routes):
         return web.json_response({"status": "ok"})
     return error_reply(
         503, "No target is there.", kind="unavailable_error", headers={"Retry-After": "5"}

@@ -16,6 +16,8 @@ from specproxy.server.replies import error_reply
 log = structlog.get_logger(__name__)
 
 BACKLOG = 1024
+MAX_TIMEOUT_MS = 2**31 - 1
+"""The kernel's."""
 
 
 class Protocol(RequestHandler):
@@ -34,7 +36,7 @@ class Protocol(RequestHandler):
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
         if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            limit_ms = max(1, int(self._write_s * 1000))
+            limit_ms = min(max(1, int(self._write_s * 1000)), MAX_TIMEOUT_MS)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
 
     def handle_error(

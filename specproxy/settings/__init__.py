@@ -11,6 +11,7 @@ from specproxy.settings.sections import (
     ListenSettings,
     LogSettings,
     Origin,
+    OwnPath,
     PageSettings,
     Section,
     SeedingSettings,
@@ -19,6 +20,7 @@ from specproxy.settings.sections import (
     Worker,
 )
 from specproxy.settings.settings import PREFIX, Settings
+from specproxy.settings.yaml_file import read_yaml
 
 __all__ = [
     "ANY",
@@ -32,6 +34,7 @@ __all__ = [
     "ListenSettings",
     "LogSettings",
     "Origin",
+    "OwnPath",
     "PageSettings",
     "RouteSettings",
     "Section",
@@ -42,4 +45,5 @@ __all__ = [
     "Worker",
     "load",
     "load_one_target",
+    "read_yaml",
 ]

@@ -20,14 +20,14 @@ def check(settings: Settings) -> None:
             f"listen.host {listen.host} is open to other machines, but listen.api_key is not set.",
             remedy="Set listen.api_key, or listen.allow_public_without_key: true if you mean it.",
         )
-    coordinator = settings.coordinator
-    if coordinator is not None and not coordinator.model.is_file():
-        raise ConfigError(
-            f"coordinator.model: there is no file {coordinator.model}.",
+    if settings.coordinator is not None:
+        _check_file(
+            "coordinator.model",
+            settings.coordinator.model,
             remedy="Give the path of the target's GGUF; the workers need no copy of it.",
         )
     if settings.draft is not None:
-        _check_file("draft", settings.draft)
+        _check_draft("draft", settings.draft)
     for name, route in settings.routes.items():
         _check_route(name, route, settings)
     routes = settings.all_routes
@@ -36,12 +36,25 @@ def check(settings: Settings) -> None:
     _check_drafts(routes)
 
 
-def _check_file(section: str, draft: DraftSettings) -> None:
-    if not draft.model.is_file():
+def _check_draft(section: str, draft: DraftSettings) -> None:
+    _check_file(
+        f"{section}.model",
+        draft.model,
+        remedy="Give the path of a small GGUF of the target's family, or leave draft out.",
+    )
+
+
+def _check_file(key: str, path: Path, *, remedy: str) -> None:
+    """It is there, and this user may read it."""
+    try:
+        with path.open("rb"):
+            return
+    except (FileNotFoundError, ValueError) as error:  # ValueError: no file can be called that
+        raise ConfigError(f"{key}: there is no file {path}.", remedy=remedy) from error
+    except OSError as error:
         raise ConfigError(
-            f"{section}.model: there is no file {draft.model}.",
-            remedy="Give the path of a small GGUF of the target's family, or leave draft out.",
-        )
+            f"{key}: {path} cannot be read: {error.strerror}.", remedy=remedy
+        ) from error
 
 
 def _check_route(name: str, route: RouteSettings, settings: Settings) -> None:
@@ -61,7 +74,7 @@ def _check_route(name: str, route: RouteSettings, settings: Settings) -> None:
             remedy="Give this route a key of its own; listen.api_key opens it anyway.",
         )
     if route.draft is not None:
-        _check_file(f"routes.{name}.draft", route.draft)
+        _check_draft(f"routes.{name}.draft", route.draft)
 
 
 def _check_names(settings: Settings, routes: Mapping[str, RouteSettings]) -> None:

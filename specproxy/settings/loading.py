@@ -4,6 +4,7 @@ Nested keys in the environment are joined by two underscores: `SPECPROXY_TARGET_
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,23 @@ from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsError,
-    YamlConfigSettingsSource,
 )
-from yaml import YAMLError
 
 from specproxy.errors import ConfigError
 from specproxy.settings.checks import check
 from specproxy.settings.settings import PREFIX, Settings
+from specproxy.settings.yaml_file import read_yaml
 
 OTHERS = frozenset({"SPECPROXY_LLAMA_DIR"})
 """Variables of that prefix that are not settings of the proxy."""
+_OF_A_SERVICE = re.compile(
+    rf"{PREFIX}(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP|SCTP)\w*)"
+)
+"""What Kubernetes gives every container where a Service is called specproxy or specproxy-x; and
+`..._PORT`, an address there."""
 
 
 def load(path: Path | None = None, **overrides: Any) -> Settings:
@@ -35,12 +41,8 @@ def load(path: Path | None = None, **overrides: Any) -> Settings:
     Raises:
         ConfigError: which key is wrong, and what it may be.
     """
-    if path is not None and not path.is_file():
-        raise ConfigError(
-            f"There is no settings file {path}.", remedy="Start from one of those in configs/."
-        )
-
-    return _loaded(Settings if path is None else _from_file(path), path, overrides)
+    kind = Settings if path is None else _from_file(path)
+    return _loaded(kind, path, overrides)
 
 
 def load_one_target(**overrides: Any) -> Settings:
@@ -59,7 +61,7 @@ def _loaded(kind: type[Settings], path: Path | None, overrides: dict[str, Any]) 
         settings = kind(**overrides)
     except ValidationError as error:
         raise ConfigError(_explain(error), remedy=_where(path)) from error
-    except (SettingsError, YAMLError, TypeError, ValueError) as error:
+    except (SettingsError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"The settings cannot be read: {reason}.", remedy=_where(path)) from error
     check(settings)
@@ -88,7 +90,8 @@ class _WithoutRoutes(EnvSettingsSource):
 
 
 def _from_file(path: Path) -> type[Settings]:
-    """Settings that read the file, too, after all other sources."""
+    """Settings that take what the file says, too, after all other sources."""
+    content = read_yaml(path, "settings file", remedy="Start from one of those in configs/.")
 
     class FileSettings(Settings):
         @classmethod
@@ -96,21 +99,28 @@ def _from_file(path: Path) -> type[Settings]:
             cls, settings_cls: type[BaseSettings], *args: Any, **kwargs: Any
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             sources = super().settings_customise_sources(settings_cls, *args, **kwargs)
-            return (*sources, YamlConfigSettingsSource(settings_cls, yaml_file=path))
+            return (*sources, InitSettingsSource(settings_cls, content))
 
     return FileSettings
 
 
 def _refuse_unknown_variables() -> None:
     """pydantic-settings passes over variables that name no setting; a typo must not pass."""
-    for name in os.environ:
+    for name, value in os.environ.items():
         head = name.removeprefix(PREFIX).split("__")[0].lower()
-        if name.startswith(PREFIX) and head not in Settings.model_fields and name not in OTHERS:
+        if not name.startswith(PREFIX) or head in Settings.model_fields or name in OTHERS:
+            continue
+        if not _is_of_a_service(name, value):
             known = ", ".join(sorted(Settings.model_fields))
             raise ConfigError(
                 f"The environment variable {name} names no setting.",
                 remedy=f"Known sections are {known}; nested keys follow two underscores.",
             )
+
+
+def _is_of_a_service(name: str, value: str) -> bool:
+    is_address = name.endswith("_PORT") and "://" in value
+    return is_address or _OF_A_SERVICE.fullmatch(name) is not None
 
 
 def _explain(error: ValidationError) -> str:

@@ -10,9 +10,9 @@ from yarl import URL
 
 
 class Section(BaseModel):
-    """A group of settings; an unknown key is an error."""
+    """A group of settings; an unknown key is an error, and so is an infinite number."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _checked_key(key: SecretStr | None) -> SecretStr | None:
@@ -33,6 +33,17 @@ def _checked_worker(worker: str) -> str:
 
 
 Worker = Annotated[str, AfterValidator(_checked_worker)]
+
+
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError("begins with a home that is not known here") from error
+
+
+OwnPath = Annotated[Path, AfterValidator(_expanded)]
+"""A path of this machine's, where `~` is home as in a shell."""
 
 
 def _checked_origin(origin: str) -> str:
@@ -95,10 +106,10 @@ class TargetSettings(Section):
 class DraftSettings(Section):
     """The local draft model."""
 
-    model: Path
+    model: OwnPath
     num_threads: int = Field(1, ge=1)
     context_tokens: int = Field(8192, ge=256)
-    num_sequences: int = Field(4, ge=1, le=64)
+    num_sequences: int = Field(16, ge=1, le=64)
     gpu_layers: int = Field(0, ge=0)
 
 
@@ -108,11 +119,11 @@ class SeedingSettings(Section):
     mode: Literal["auto", "off"] = "auto"
     n_match: int | None = Field(None, ge=1, le=64)
     block_tokens: int = Field(4, ge=1, le=64)
-    lookahead_tokens: int = Field(40, ge=1, le=256)
+    lookahead_tokens: int = Field(56, ge=1, le=256)
     branch_tokens: int = Field(6, ge=0, le=64)
-    max_seed_tokens: int = Field(24, ge=4, le=512)
+    max_seed_tokens: int = Field(32, ge=4, le=512)
     warm: Literal["auto", "always", "never"] = "auto"
-    warm_tokens: int = Field(40, ge=1, le=512)
+    warm_tokens: int = Field(56, ge=1, le=512)
 
 
 class FanoutSettings(Section):
@@ -129,7 +140,7 @@ CacheType = Literal["f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"
 class CoordinatorSettings(Section):
     """A target of our own: the model over RPC workers, its passes ours. Replaces llama-server."""
 
-    model: Path
+    model: OwnPath
     workers: tuple[Worker, ...] = ()
     tensor_split: tuple[float, ...] | None = None
     gpu_layers: int = Field(-1, ge=-1)
@@ -168,7 +179,7 @@ class StateSettings(Section):
     """What is learned of a draft and a target, kept across restarts."""
 
     keep: bool = True
-    path: Path | None = None
+    path: OwnPath | None = None
 
 
 class LogSettings(Section):

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _DONE = "[DONE]"
+_KNOWN_DELTA = frozenset({"role", "content", "reasoning_content", "tool_calls"})
 _PARSER_GAVE_UP = "Invalid diff"  # on the stream only, not on the answer
 
 
@@ -184,6 +185,9 @@ class Assembler:
             self._num_told = num_tokens
 
     def _add_chat_delta(self, delta: Json) -> bool:
+        for key in delta.keys() - _KNOWN_DELTA:
+            if delta[key] is not None:
+                raise NotAssembled(f"its deltas have {key!r}, and nobody knows how that adds up")
         for key, parts in self._parts.items():
             parts.append(delta.get(key) or "")
         for call in delta.get("tool_calls") or ():

@@ -5,13 +5,12 @@ or TargetBroken (an answer began and did not end).
 """
 
 import asyncio
-import io
 import json
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -19,24 +18,34 @@ from yarl import URL
 
 from specproxy.errors import TargetBroken, TargetError, TargetUnreachable
 from specproxy.settings import TargetSettings
+from specproxy.target.connections import has_begun, in_pieces, open_session
 
 HEARTBEAT_S = 20.0
 """How often a silent WebSocket is asked whether it lives."""
 TRAVELS = 5
 """Latest greetings of which the quickest tells the time to the target and back."""
-LARGE_BYTES = 1 << 20
-"""From this size on a body is not sent in one go."""
+STALE_S = 5.0
+LOOK_S = 2.0
+"""How often a silent answer's connection is looked at: not every end of one wakes its reader."""
 JSON_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 
 
 class TargetClient:
-    """Requests to one target. Use as an async context manager."""
+    """Requests to one target. Use as an async context manager.
+
+    Attributes:
+        heard_s: when something of an answer came last, by the monotonic clock; 0: never.
+        stale_s: within so long a kept-alive connection shows that it was dead before its use.
+    """
 
     def __init__(self, settings: TargetSettings) -> None:
         self._settings = settings
         self._url = URL(settings.url)
         self._session: aiohttp.ClientSession | None = None
+        self.heard_s = 0.0
+        self.stale_s = STALE_S
         self._open: set[aiohttp.ClientResponse] = set()
+        self._waiting: set[asyncio.Timeout] = set()  # for an answer's head
         self._stopped = False
         self._travels: deque[float] = deque(maxlen=TRAVELS)
 
@@ -57,20 +66,7 @@ class TargetClient:
         return text.replace(self._settings.api_key.get_secret_value().encode(), b"[key]")
 
     async def __aenter__(self) -> "TargetClient":
-        traces = aiohttp.TraceConfig()
-        traces.on_connection_reuseconn.append(_note_reuse)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
-            timeout=aiohttp.ClientTimeout(
-                total=None,
-                sock_connect=self._settings.connect_s,
-                sock_read=self._settings.first_byte_s,
-            ),
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[traces],
-            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-        )
+        self._session = open_session(self._settings)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -78,10 +74,14 @@ class TargetClient:
             await self._session.close()
 
     def stop(self) -> None:
-        """End all answers that are still being read: their readers get TargetBroken."""
+        """End all answers: whoever reads one gets TargetBroken; whoever waits for one, or asks
+        from now on, gets TargetUnreachable."""
         self._stopped = True
         for response in self._open:
             response.close()
+        for waiting in self._waiting:
+            waiting.reschedule(0.0)
+        self._waiting.clear()
 
     @asynccontextmanager
     async def request(
@@ -94,13 +94,15 @@ class TargetClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; the answer's body is still to be read, by `chunks`.
 
-        A body of bytes is sent again, once, when a kept-alive connection turns out to be dead
-        before any byte of an answer has come.
+        A body of bytes is sent again, once, when a kept-alive connection turns out to be dead at
+        once. One that dies later, and its server, may have died of this very request.
 
         Raises:
             TargetUnreachable: no answer began.
         """
         response = await self._send(method, path, dict(headers or {}), data)
+        self.heard_s = time.monotonic()
+        has_begun(response)
         self._open.add(response)
         try:
             yield response
@@ -122,23 +124,28 @@ class TargetClient:
         url = self._resolve(path)
         use: dict[str, bool] = {}
         for attempt in (1, 2):
+            began_s = time.monotonic()
             try:
-                return await self._session.request(
-                    method,
-                    url,
-                    headers=headers,
-                    data=_in_pieces(data),
-                    allow_redirects=False,
-                    trace_request_ctx=use,
-                )
+                async with self._stoppable():
+                    return await self._session.request(
+                        method,
+                        url,
+                        headers=headers,
+                        data=in_pieces(data),
+                        allow_redirects=False,
+                        trace_request_ctx=use,
+                    )
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                stale = use.pop("reused", False) and attempt == 1
+                quick = time.monotonic() - began_s < self.stale_s
+                stale = use.pop("reused", False) and quick and attempt == 1
                 if not stale or not isinstance(data, bytes | None):
                     raise TargetUnreachable(
                         f"The target {self.name} gave no answer ({type(error).__name__}).",
                         remedy="Is llama-server running there?",
                     ) from error
             except TimeoutError as error:
+                if self._stopped:
+                    raise _stopped_before_it_began() from error
                 raise TargetUnreachable(
                     f"The target {self.name} gave no answer in time.",
                     remedy="Raise target.connect_s or target.first_byte_s if it is only slow.",
@@ -150,38 +157,55 @@ class TargetClient:
                 ) from error
         raise AssertionError("unreachable")
 
+    @asynccontextmanager
+    async def _stoppable(self) -> AsyncIterator[None]:
+        """The block ends with a TimeoutError when the client is stopped."""
+        if self._stopped:
+            raise _stopped_before_it_began()
+        async with asyncio.timeout(None) as waiting:
+            self._waiting.add(waiting)
+            try:
+                yield
+            finally:
+                self._waiting.discard(waiting)
+
     def _resolve(self, path: str | URL) -> URL:
         """The target's URL for `path`, percent-encoding and query untouched."""
         base = str(self._url).rstrip("/")
         return URL(base + str(path), encoded=True)
 
     async def chunks(
-        self, response: aiohttp.ClientResponse, *, tick_s: float | None = None
+        self, response: aiohttp.ClientResponse, *, tick_s: float | None = None, rests: bool = False
     ) -> AsyncIterator[bytes]:
         """The body as it arrives.
 
         Args:
             tick_s: yield no bytes after so much silence, and again after as much more.
+            rests: it may be silent for as long as its connection lives.
 
         Raises:
-            TargetBroken: the connection died, or was silent for longer than `idle_s`.
+            TargetBroken: the connection died, or was silent for longer than the settings allow.
         """
-        idle_s, silent_s = self._settings.first_byte_s, 0.0
+        setting, limit_s = "first_byte_s", math.inf if rests else self._settings.first_byte_s
+        silent_s = unticked_s = 0.0
         while True:
-            wait_s = min(idle_s - silent_s, tick_s or idle_s)
+            wait_s = min(limit_s - silent_s, (tick_s or math.inf) - unticked_s, LOOK_S)
             try:
                 async with asyncio.timeout(wait_s):
                     chunk = await response.content.readany()
             except TimeoutError as error:
                 silent_s += wait_s
-                if silent_s < idle_s:
+                unticked_s += wait_s
+                if silent_s >= limit_s:
+                    raise TargetBroken(
+                        f"The target {self.name} was silent for {limit_s:g} s.",
+                        remedy=f"Raise target.{setting} if its passes take that long.",
+                    ) from error
+                if tick_s is not None and unticked_s >= tick_s:
+                    unticked_s = 0.0
                     yield b""
-                    continue
-                raise TargetBroken(
-                    f"The target {self.name} was silent for {idle_s:g} s.",
-                    remedy="Raise target.idle_s if its passes take that long.",
-                ) from error
-            except aiohttp.ClientError as error:
+                continue
+            except (aiohttp.ClientError, RuntimeError) as error:  # (the latter: it is closed)
                 if self._stopped:
                     raise TargetBroken(
                         "specproxy was stopped before the answer was complete.",
@@ -193,8 +217,10 @@ class TargetClient:
                 ) from error
             if not chunk:
                 return
+            self.heard_s = time.monotonic()
             yield chunk
-            idle_s, silent_s = self._settings.idle_s, 0.0
+            setting, limit_s = "idle_s", math.inf if rests else self._settings.idle_s
+            silent_s = unticked_s = 0.0
 
     @asynccontextmanager
     async def websocket(self, path: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
@@ -268,13 +294,7 @@ class TargetClient:
                 ) from error
 
 
-def _in_pieces(
-    data: bytes | AsyncIterator[bytes] | None,
-) -> bytes | AsyncIterator[bytes] | io.BytesIO | None:
-    """A large body as a file, which aiohttp sends in pieces; it is not copied for that."""
-    return io.BytesIO(data) if isinstance(data, bytes) and len(data) >= LARGE_BYTES else data
-
-
-async def _note_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:
-    if context.trace_request_ctx is not None:  # as a WebSocket's
-        context.trace_request_ctx["reused"] = True
+def _stopped_before_it_began() -> TargetUnreachable:
+    return TargetUnreachable(
+        "specproxy was stopped before the answer began.", remedy="Ask again when it is back."
+    )

@@ -23,12 +23,14 @@ class Said:
     Attributes:
         tokens: in order; an end-of-generation token is the last one.
         ended: it is one.
+        truncated: the context was full.
         num_read: rows that the prompt took; the rest of it was cached.
         settings: the parameters as the target understood them.
     """
 
     tokens: tuple[int, ...]
     ended: bool
+    truncated: bool
     num_read: int
     num_cached: int
     settings: Json
@@ -57,6 +59,7 @@ async def ask(
 
     Args:
         sampling: parameters of llama-server's `/completion`, as the client gave them.
+        num_tokens: after each prompt; -1: as many as the server gives.
 
     Raises:
         TargetError: it did not.
@@ -86,6 +89,7 @@ def _read(reply: Json) -> Said:
     return Said(
         tokens=tuple(int(token) for token in reply["tokens"]),
         ended=reply["stop_type"] == "eos",
+        truncated=bool(reply.get("truncated")),
         num_read=int(timings["prompt_n"]),
         num_cached=int(timings.get("cache_n", 0)),
         settings=dict(reply.get("generation_settings", {})),

@@ -29,6 +29,8 @@ RETRY_S = 0.2
 """Rest after a failed seed, so that a dying target is not hammered."""
 FIRST_TOKENS = 8
 """Drafted before the first seed of an answer leaves, unless the answer has begun by then."""
+MOST_SHARES = 3
+"""Times the tokens of one answer's seed that a seed of several answers may have."""
 PAUSE_S = 0.1
 """Without a new token for so long, what there is leaves as that first seed."""
 
@@ -80,7 +82,7 @@ class Seeder:
         seed_slot: the slot that seeds use, and no answer.
         num_context: KV cells of the target, which answers and seeds share. Near their end the
             server drops speculative batches with an error, so seeding stops in time.
-        max_tokens: new tokens per seed at most.
+        max_tokens: new tokens per seed at most, for each of up to `MOST_SHARES` answers.
         worth: learns what passes take and bring.
         tell_seeded: called with a seed's end, by `time.monotonic`, its time in seconds, and
             whether it failed.
@@ -162,7 +164,7 @@ class Seeder:
                 await self._until_block()
                 if self._is_crowded():
                     continue  # the pass's end wakes us
-                seed = self._slot.compose(self._runs(), self._max_tokens)
+                seed = self._slot.compose(self._runs(), self._budget)
                 if seed is not None:
                     self._launch(seed)
         finally:
@@ -215,11 +217,15 @@ class Seeder:
         """Unsent runs of all sessions: every main line first, then every branch; of the sessions
         first the one that has least on its way, so that none waits for another's end."""
         num_held = sum(len(tree.tokens) + tree.num_ahead for tree in self._trees)
-        if num_held + len(self._slot) + 4 * self._max_tokens > self._num_context:
+        if num_held + len(self._slot) + 4 * self._budget > self._num_context:
             return []
         trees = sorted(self._trees, key=lambda tree: tree.num_ahead - tree.num_unsent)
         runs = [run for tree in trees for run in tree.unseeded(self.n_match)]
         return sorted(runs, key=lambda run: run.branches)
+
+    @property
+    def _budget(self) -> int:
+        return self._max_tokens * max(1, min(len(self._trees), MOST_SHARES))
 
     def _num_unsent(self) -> int:
         return sum(len(run.nodes) for run in self._runs())

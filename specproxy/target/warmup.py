@@ -48,6 +48,8 @@ class Warmer:
             Whether all of them have been run.
         """
         try:
+            if when == "auto":
+                await idle()
             wanted = when == "always" or (when == "auto" and await self.pays(longest))
             if wanted:
                 await self.warm(range(2, longest), idle)

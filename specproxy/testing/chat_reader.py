@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from specproxy.testing.chat import read_answer
+from specproxy.testing.parameters import CompletionParams
 from specproxy.testing.tools import Call, read_calls
 
 
@@ -30,10 +31,10 @@ class Diff:
     arguments: str = ""
 
 
-def read_message(text: str, *, tools: bool, partial: bool = False) -> Message:
+def read_message(text: str, params: CompletionParams, *, partial: bool = False) -> Message:
     """The message that `text` is, as far as it goes."""
-    reasoning, content = read_answer(text, partial=partial)
-    if not tools:
+    reasoning, content = read_answer(text, partial=partial) if params.thinks else ("", text)
+    if not params.tools:
         return Message(reasoning, content)
     content, calls = read_calls(content, partial=partial)
     return Message(reasoning, content, tuple(calls))
@@ -42,19 +43,19 @@ def read_message(text: str, *, tools: bool, partial: bool = False) -> Message:
 class ChatReader:
     """Reads one answer piece by piece."""
 
-    def __init__(self, *, tools: bool) -> None:
-        self._tools = tools
+    def __init__(self, params: CompletionParams) -> None:
+        self._params = params
         self._text = ""
         self.message = Message()
 
     def read(self, text: str) -> list[Diff]:
         """What `text` adds."""
         self._text += text
-        return list(self._move(read_message(self._text, tools=self._tools, partial=True)))
+        return list(self._move(read_message(self._text, self._params, partial=True)))
 
     def end(self) -> list[Diff]:
         """What was held back."""
-        return list(self._move(read_message(self._text, tools=self._tools)))
+        return list(self._move(read_message(self._text, self._params)))
 
     def _move(self, new: Message) -> Iterator[Diff]:
         old, self.message = self.message, new

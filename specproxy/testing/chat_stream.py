@@ -28,7 +28,7 @@ class ChatStream:
     def __init__(self, reply: Reply, task: Task) -> None:
         self._reply = reply
         self._task = task
-        self._reader = ChatReader(tools=task.params.tools)
+        self._reader = ChatReader(task.params)
 
     def partial(self, result: Partial) -> bytes:
         """The role chunk comes with the first token, if that one completes a character."""
@@ -84,7 +84,7 @@ def _delta(diff: Diff) -> Json:
 
 
 def chat_final(reply: Reply, task: Task, final: Final) -> Json:
-    read = read_message(text_of(final.text), tools=task.params.tools)
+    read = read_message(text_of(final.text), task.params)
     message: Json = {"role": "assistant", "content": read.content}
     if read.reasoning:
         message["reasoning_content"] = read.reasoning

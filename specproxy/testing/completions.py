@@ -53,6 +53,7 @@ class Served:
     model: str
     entropy: random.Random
     media_marker: str = "<__media__>"
+    own_limit: int = -1
     num_tasks: int = 0
 
     @property
@@ -80,7 +81,7 @@ class Job:
     tasks: list[Task] = field(default_factory=list)
     results: asyncio.Queue[tuple[Task, Result]] = field(default_factory=asyncio.Queue)
 
-    def add(self, prompt: list[int], params: CompletionParams, index: int) -> None:
+    def add(self, prompt: list[int], params: CompletionParams, *, is_child: bool) -> None:
         served = self.served
         served.num_tasks += 1
         seed = params.sampling.seed
@@ -92,7 +93,8 @@ class Job:
             params=params,
             seed=seed,
             emit=lambda result: self.results.put_nowait((task, result)),
-            index=index,
+            index=len(self.tasks),
+            is_child=is_child,
         )
         self.tasks.append(task)
 
@@ -111,14 +113,14 @@ def read_job(served: Served, kind: str, body: dict[str, Any]) -> Job:
     elif kind == "infill":
         body = {**body, "prompt": f"{body.get('input_prefix', '')}{body.get('prompt', '')}"}
     prompts = read_prompts(body, served.language.vocabulary)
-    params = read_params(body, chat=chat)
+    params = read_params(body, chat=chat, thinks=served.language.thinks, own_limit=served.own_limit)
     letters = string.ascii_letters + string.digits
     name = "chatcmpl-" + "".join(served.entropy.choices(letters, k=32))
     reply = shapes.Reply(served.language.vocabulary, served.model, name, served.speculative)
     job = Job(kind, served, reply)
     for prompt in prompts:
-        for _ in range(max(1, params.num_choices)):
-            job.add(list(prompt), params, len(job.tasks))
+        for choice in range(max(1, params.num_choices)):
+            job.add(list(prompt), params, is_child=choice > 0)
     return job
 
 

@@ -38,7 +38,9 @@ class Engine:
 
     Args:
         pool: None: the server was started without `--spec-type ngram-mod`.
-        similarity: `-sps`; 0 picks the least recently used idle slot.
+        shifts_context: `--context-shift`.
+        shows_special: `--special`.
+        similarity: `-sps`; 0 picks the idle slot that was used least recently.
     """
 
     def __init__(
@@ -50,12 +52,15 @@ class Engine:
         n_batch: int = 2048,
         pool: NgramPool | None = None,
         similarity: float = 0.1,
+        shifts_context: bool = False,
+        shows_special: bool = False,
     ) -> None:
         self.language = language
         self.n_batch = n_batch
         self.pool = pool
         self.similarity = similarity
-        self.slots = [Slot(i, n_ctx) for i in range(num_slots)]
+        self.shows_special = shows_special
+        self.slots = [Slot(i, n_ctx, shifts_context) for i in range(num_slots)]
         self.passes: list[Pass] = []
         self.totals = Stats()
         self.now_ms = 0.0
@@ -63,6 +68,7 @@ class Engine:
         self._deferred: deque[Task] = deque()
         self._cancelled: list[Task] = []
         self._running: Pass | None = None
+        self._num_released = 0
 
     def __repr__(self) -> str:
         states = ",".join(slot.state.value for slot in self.slots)
@@ -148,6 +154,8 @@ class Engine:
                 chosen.launch(task)
 
     def _slot_for(self, task: Task) -> Slot | None:
+        if task.is_child:
+            return next((slot for slot in self.slots if not slot.busy), None)
         if task.params.id_slot != -1:
             return self.slots[task.params.id_slot % len(self.slots)]
         best: Slot | None = None
@@ -160,12 +168,13 @@ class Engine:
         if best is not None:
             return best
         for slot in self.slots:
-            if not slot.busy and (best is None or slot.last_used_ms <= best.last_used_ms):
+            if not slot.busy and (best is None or slot.last_used <= best.last_used):
                 best = slot
         return best
 
     def _release(self, slot: Slot) -> None:
-        slot.release(self.now_ms)
+        self._num_released += 1
+        slot.release(self._num_released)
         waiting = list(self._deferred)
         same = next((task for task in waiting if task.params.id_slot == slot.id), None)
         task = same or (waiting[0] if waiting else None)
@@ -174,6 +183,8 @@ class Engine:
             self._queue.appendleft(task)
 
     def _add_generating(self, slot: Slot, running: Pass) -> None:
+        if slot.shifts and slot.is_full:
+            slot.shift()
         room = slot.num_draft_max
         if self.pool is not None and room > 0:
             slot.draft = self.pool.draft(slot.id, slot.tokens, slot.sampled)[:room]
@@ -250,8 +261,14 @@ class Engine:
     def _draw(self, slot: Slot, context: list[int]) -> tuple[int, TokenProbs]:
         task = slot.task
         assert task is not None
+        vocabulary = self.language.vocabulary
+        end = vocabulary.end_of_turn
+        if task.params.only_text is not None:
+            tokens = [*vocabulary.tokenize(task.params.only_text), end]
+            token = tokens[min(slot.num_draws, len(tokens) - 1)]
+            slot.num_draws += 1
+            return token, TokenProbs(token, 1.0, ())
         distribution = self.language.distribution(context)
-        end = self.language.vocabulary.end_of_turn
         token = sample(distribution, task.sampling, slot.num_draws, end=end)
         slot.num_draws += 1
         top = distribution[: task.params.num_probs]
@@ -263,7 +280,7 @@ class Engine:
         vocabulary = self.language.vocabulary
         self._count(slot, num_predicted=1)
         running.emitted[slot.id] = running.emitted.get(slot.id, 0) + 1
-        piece = vocabulary.piece(token)
+        piece = vocabulary.rendered(token) if self.shows_special else vocabulary.piece(token)
         shown = probs if task.params.num_probs else None
         if slot.take(token, piece, is_end=vocabulary.is_end(token), probs=shown):
             return True

@@ -22,7 +22,7 @@ class MessagesStream:
     def __init__(self, reply: Reply, task: Task) -> None:
         self._reply = reply
         self._task = task
-        self._reader = ChatReader(tools=task.params.tools)
+        self._reader = ChatReader(task.params)
         self._open: list[str] = []  # blocks that have begun
 
     def partial(self, result: Partial) -> bytes:
@@ -76,7 +76,7 @@ class ResponsesStream:
     def __init__(self, reply: Reply, task: Task) -> None:
         self._reply = reply
         self._task = task
-        self._reader = ChatReader(tools=task.params.tools)
+        self._reader = ChatReader(task.params)
         self._open: set[str] = set()
 
     def partial(self, result: Partial) -> bytes:
@@ -120,7 +120,7 @@ class ResponsesStream:
 
 def messages_body(reply: Reply, task: Task, final: Final) -> Json:
     """The plain answer of the messages route."""
-    message = read_message(text_of(final.text), tools=task.params.tools)
+    message = read_message(text_of(final.text), task.params)
     blocks: list[Json] = []
     if message.reasoning:
         blocks.append({"type": "thinking", "thinking": message.reasoning, "signature": ""})
@@ -137,7 +137,7 @@ def messages_body(reply: Reply, task: Task, final: Final) -> Json:
 
 def response_body(reply: Reply, task: Task, final: Final) -> Json:
     """The plain answer of the responses route."""
-    message = read_message(text_of(final.text), tools=task.params.tools)
+    message = read_message(text_of(final.text), task.params)
     output: list[Json] = []
     if message.reasoning:
         content = [{"text": message.reasoning, "type": "reasoning_text"}]

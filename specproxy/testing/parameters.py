@@ -3,6 +3,8 @@
 Unknown fields are ignored, as there. Invariant: pure; every refusal is a `BadRequest`.
 """
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +14,19 @@ from specproxy.testing.language import SamplingParams
 from specproxy.testing.vocabulary import ToyVocabulary
 
 RANDOM_SEED = 4294967295
+ONE_TEXT = re.compile(r'root ::= ("(?:[^"\\]|\\.)*")')
+"""The only kind of grammar that this server heeds: one that leaves nothing else to say."""
 NLOHMANN = {str: "string", bool: "boolean", list: "array", dict: "object", type(None): "null"}
 
 
 @dataclass(frozen=True)
 class CompletionParams:
-    """The fields of a request that this server heeds, with llama-server's defaults."""
+    """The fields of a request that this server heeds, with llama-server's defaults.
+
+    Attributes:
+        thinks: a chat's reasoning is told from its content.
+        own_limit: the server's `-n`, for requests without a limit.
+    """
 
     num_predict: int = -1
     stream: bool = False
@@ -31,10 +40,26 @@ class CompletionParams:
     num_choices: int = 1
     id_slot: int = -1
     tools: bool = False
+    thinks: bool = False
+    grammar: str = ""
+    own_limit: int = -1
     sampling: SamplingParams = field(default_factory=SamplingParams)
 
+    @property
+    def limit(self) -> int:
+        """Tokens at most; -1: no limit."""
+        return self.own_limit if self.num_predict == -1 else self.num_predict
 
-def read_params(body: Mapping[str, Any], *, chat: bool = False) -> CompletionParams:
+    @property
+    def only_text(self) -> str | None:
+        """What alone the grammar lets be said."""
+        found = ONE_TEXT.fullmatch(self.grammar)
+        return None if found is None else str(json.loads(found[1]))
+
+
+def read_params(
+    body: Mapping[str, Any], *, chat: bool = False, thinks: bool = False, own_limit: int = -1
+) -> CompletionParams:
     """Raises BadRequest with the message llama-server gives."""
     stop = body.get("stop", [])
     if isinstance(stop, str):
@@ -47,7 +72,7 @@ def read_params(body: Mapping[str, Any], *, chat: bool = False) -> CompletionPar
         num_probs = int(body.get("top_logprobs", 20)) if body.get("logprobs") else 0
     return CompletionParams(
         num_predict=int(
-            _number(body, "n_predict", "max_tokens", "max_completion_tokens", default=-1)
+            _number(body, "n_predict", "max_tokens", "max_completion_tokens", default=own_limit)
         ),
         stream=_flag(body, "stream", False),
         include_usage=_flag(options, "include_usage", False),
@@ -57,9 +82,12 @@ def read_params(body: Mapping[str, Any], *, chat: bool = False) -> CompletionPar
         verbose=_flag(body, "verbose", False),
         num_probs=int(num_probs),
         stop=tuple(str(word) for word in stop or ()),
-        num_choices=int(_number(body, "n", "n_cmpl", default=1)),
+        num_choices=int(_number(body, "n_cmpl", "n", default=1)),
         id_slot=int(_number(body, "id_slot", default=-1)),
         tools=bool(body.get("tools")) and chat,
+        thinks=chat and thinks and body.get("reasoning_format") != "none",
+        grammar=str(body.get("grammar") or ""),
+        own_limit=own_limit,
         sampling=SamplingParams(
             temperature=max(0.0, _number(body, "temperature", default=0.8)),
             seed=int(_number(body, "seed", default=RANDOM_SEED)) % 2**32,
@@ -76,7 +104,9 @@ def read_prompts(body: Mapping[str, Any], vocabulary: ToyVocabulary) -> list[lis
     if "prompt" not in body:
         raise BadRequest("[json.exception.out_of_range.403] key 'prompt' not found")
     prompt = body["prompt"]
-    if isinstance(prompt, list) and prompt and not _is_mixed(prompt):
+    if prompt == []:
+        raise BadRequest('"prompt" must not be empty')
+    if isinstance(prompt, list) and not _is_mixed(prompt):
         return [_one_prompt(one, vocabulary) for one in prompt]
     return [_one_prompt(prompt, vocabulary)]
 
@@ -105,8 +135,6 @@ def _is_mixed(prompt: Sequence[object]) -> bool:
 
 
 def _one_prompt(prompt: object, vocabulary: ToyVocabulary) -> list[int]:
-    if isinstance(prompt, list) and not prompt:
-        raise BadRequest('"prompt" must not be empty')
     tokens = tokenize_mixed(prompt, vocabulary, add_special=True, parse_special=True)
     if any(not 0 <= token < len(vocabulary) for token in tokens):
         raise BadRequest("Prompt contains invalid tokens")

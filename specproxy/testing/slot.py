@@ -96,7 +96,8 @@ Result = Begin | Partial | Final | Failed
 
 @dataclass(eq=False)
 class Task:
-    """A completion to do. `emit` gets its results in order; `seed` is never the random one."""
+    """A completion to do. `emit` gets its results in order; `seed` is never the random one; a
+    child is one more choice for a prompt."""
 
     id: int
     prompt: list[int]
@@ -104,6 +105,7 @@ class Task:
     seed: int
     emit: Callable[[Result], None]
     index: int = 0
+    is_child: bool = False
     sampling: SamplingParams = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,15 +114,21 @@ class Task:
 
 @dataclass(eq=False)
 class Slot:
-    """A place for one task, keeping its tokens as prefix cache for the next."""
+    """A place for one task, keeping its tokens as prefix cache for the next.
+
+    Attributes:
+        shifts: it makes room in a full context (`--context-shift`).
+        last_used: by a count of releases; -1: never.
+    """
 
     id: int
     n_ctx: int
+    shifts: bool = False
     tokens: list[int] = field(default_factory=list)
     task: Task | None = None
     previous: Task | None = None
     state: State = State.IDLE
-    last_used_ms: float = -1.0
+    last_used: int = -1
     sampled: int = 0
     num_draws: int = 0
     draft: list[int] = field(default_factory=list)
@@ -141,8 +149,17 @@ class Slot:
     @property
     def num_remaining(self) -> int:
         """-1: no limit."""
-        limit = self.task.params.num_predict if self.task else -1
+        limit = self.task.params.limit if self.task else -1
         return limit if limit < 0 else limit - self.stats.num_predicted
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.tokens) + 1 >= self.n_ctx
+
+    def shift(self) -> None:
+        """Forget half of what is between the first token and the last."""
+        del self.tokens[1 : 1 + (len(self.tokens) - 1) // 2]
+        self.truncated = True
 
     @property
     def num_draft_max(self) -> int:
@@ -154,10 +171,10 @@ class Slot:
         self.task = task
         self.state = State.STARTED
 
-    def release(self, now_ms: float) -> None:
+    def release(self, last_used: int) -> None:
         self.previous, self.task = self.task, None
         self.state = State.IDLE
-        self.last_used_ms = now_ms
+        self.last_used = last_used
         self.num_draws = 0
         self.draft = []
         self.stats = Stats()
@@ -204,9 +221,9 @@ class Slot:
                 task.emit(Partial(sent, token, count, stats, shown))
         if incomplete:
             goes_on = True
-        if len(self.tokens) + 1 >= self.n_ctx:
+        if self.is_full and not self.shifts:
             self.truncated, self.stop_type, goes_on = True, "limit", False
-        if goes_on and task.params.num_predict >= 0 and self.num_remaining <= 0:
+        if goes_on and task.params.limit >= 0 and self.num_remaining <= 0:
             self.stop_type, goes_on = "limit", False
         self.has_new_line = self.has_new_line or b"\n" in sent
         if is_end:

@@ -12,7 +12,7 @@ import random
 import secrets
 from collections.abc import Collection
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -39,6 +39,8 @@ class ScriptedTarget:
         has_ngram_pool: False: started without `--spec-type ngram-mod`.
         pass_ms, token_ms: simulated time of a pass and of each token in it.
         similarity: `-sps`.
+        own_limit: `-n`.
+        shifts_context, shows_special: `--context-shift`, `--special`.
         api_key: wanted in `Authorization: Bearer`, except by the health routes.
         lacking: paths that this (old) build does not have.
         random_seed: of requests without a seed; None: truly random.
@@ -62,6 +64,9 @@ class ScriptedTarget:
         pass_ms: float = 0.0,
         token_ms: float = 0.0,
         similarity: float = 0.1,
+        own_limit: int = -1,
+        shifts_context: bool = False,
+        shows_special: bool = False,
         model: str = "toy-model",
         api_key: str | None = None,
         lacking: Collection[str] = (),
@@ -71,7 +76,15 @@ class ScriptedTarget:
         self.requests: list[ReceivedRequest] = []
         self.api_key = api_key
         self.lacking = set(lacking)
-        self._slots = (num_slots, n_ctx, n_batch, similarity)
+        self._own_limit = own_limit
+        self._engine_flags: dict[str, Any] = {
+            "num_slots": num_slots,
+            "n_ctx": n_ctx,
+            "n_batch": n_batch,
+            "similarity": similarity,
+            "shifts_context": shifts_context,
+            "shows_special": shows_special,
+        }
         self._pool_flags = (n_match, n_min, n_max) if has_ngram_pool else None
         self._entropy = random.Random(random_seed)
         self._times = (pass_ms, token_ms)
@@ -161,19 +174,12 @@ class ScriptedTarget:
         return self.received(path)
 
     def _boot(self, language: Language, model: str) -> Served:
-        num_slots, n_ctx, n_batch, similarity = self._slots
-        engine = Engine(
-            language,
-            num_slots=num_slots,
-            n_ctx=n_ctx,
-            n_batch=n_batch,
-            similarity=similarity,
-            pool=NgramPool(*self._pool_flags) if self._pool_flags else None,
-        )
+        pool = NgramPool(*self._pool_flags) if self._pool_flags else None
+        engine = Engine(language, pool=pool, **self._engine_flags)
         pass_ms, token_ms = self._times
         clock = PassLoop(engine, pass_ms=pass_ms, token_ms=token_ms)
         marker = f"<__media_{secrets.token_hex(8)}__>"  # random, once per process, as there
-        return Served(language, clock, model, self._entropy, marker)
+        return Served(language, clock, model, self._entropy, marker, self._own_limit)
 
     async def _listen(self) -> None:
         assert self._runner is not None

@@ -12,21 +12,21 @@ from typing import Any, Self
 import structlog
 
 from specproxy.admission import single_prompt
-from specproxy.coordinator.answer_format import AnswerFormat
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.fanout import RoundCost
 from specproxy.core.horizon import DraftPace
 from specproxy.core.observed import ObservedAnswer
 from specproxy.core.window import Window
 from specproxy.draft.protocol import Drafter
-from specproxy.errors import SpecproxyError
 from specproxy.fanned import FannedSession
 from specproxy.settings import FanoutSettings
 from specproxy.target.batching import measure_batching
 from specproxy.target.client import TargetClient
 from specproxy.target.facts import TargetFacts
 from specproxy.target.tokens import TargetTokens
+from specproxy.target.trials import try_completion
 from specproxy.target.warmup import Warmer
+from specproxy.ways.chats import chat_specials
 from specproxy.ways.plain import PlainRequest, read_plain
 
 log = structlog.get_logger(__name__)
@@ -44,13 +44,18 @@ SPLIT_BATCHES = (
     "prompts of different lengths do not share a pass of the target:"
     " start it with --kv-unified --cache-ram 0"
 )
+OWN_ANSWERS = (
+    "the target ends answers with text of its own, or by its own stop strings:"
+    " start it without --special and -r"
+)
 
 
 class FanoutWay:
     """One life of a target with slots to spare. Run `run` for as long as it lasts.
 
     Attributes:
-        format: how the target writes its chat answers; None: not known, chats pass through.
+        chat_specials: literals of control tokens that the target shows in chats' messages; None: it
+            may read its answers in ways that are not known here, chats pass through.
     """
 
     def __init__(
@@ -61,12 +66,12 @@ class FanoutWay:
         facts: TargetFacts,
         *,
         defaults: Mapping[str, Any],
-        template: str,
+        chat_specials: frozenset[str] | None,
         acceptance: AcceptanceModel,
         draft_pace: DraftPace,
         rng: random.Random,
     ) -> None:
-        self.format = _format_of(template)
+        self.chat_specials = chat_specials
         self.facts = facts
         self._client = client
         self._drafter = drafter
@@ -112,14 +117,19 @@ class FanoutWay:
         )
         if not batching.shares:
             return SPLIT_BATCHES
+        shown = await try_completion(client)
+        if shown is None or shown.get("stop"):
+            return OWN_ANSWERS
         props = await client.json("GET", "/props")
+        defaults = props["default_generation_settings"].get("params", {})
+        template = str(props.get("chat_template", ""))
         return cls(
             client,
             drafter,
             settings,
             facts,
-            defaults=props["default_generation_settings"].get("params", {}),
-            template=str(props.get("chat_template", "")),
+            defaults={**defaults, "n_predict": shown.get("n_predict")},
+            chat_specials=await chat_specials(client, template, drafter.vocabulary),
             acceptance=acceptance,
             draft_pace=draft_pace,
             rng=rng,
@@ -153,7 +163,7 @@ class FanoutWay:
 
     def read(self, kind: str, body: Mapping[str, Any]) -> PlainRequest | None:
         """The request, if rounds can carry it; None: leave it to the target."""
-        if kind == "chat" and self.format is None:
+        if kind == "chat" and self.chat_specials is None:
             return None
         return read_plain(kind, body, self._defaults)
 
@@ -174,13 +184,13 @@ class FanoutWay:
         return "", await self._tokens.tokenize(prompt or "", add_special=True)
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
-        """An answer that the target gives alone takes a slot meanwhile."""
-        self._num_plain += 1
+    def beside(self, num_slots: int) -> Iterator[None]:
+        """An answer that the target gives alone takes slots meanwhile."""
+        self._num_plain += num_slots
         try:
             yield
         finally:
-            self._num_plain -= 1
+            self._num_plain -= num_slots
 
     @asynccontextmanager
     async def answer(
@@ -217,23 +227,11 @@ class FanoutWay:
 
     def _most_now(self, num_tokens: int) -> int:
         """Drafted tokens that a round may carry now."""
-        return min(
-            self._most_drafted(num_tokens, self._num_fanned),
-            self._slots_for(self._num_fanned) - 1,
-        )
+        num_slots = max(1, self._slots_for(self._num_fanned))
+        return min(self._most_drafted(num_tokens, self._num_fanned), num_slots - 1)
 
     def _most_drafted(self, num_tokens: int, num_fanned: int) -> int:
         """By the KV cells: each slot of a round holds the whole context."""
         room = int(CONTEXT_SHARE * self.facts.num_context) // max(1, num_fanned)
         longest = self._settings.block_tokens
         return max(0, min(longest, room // (num_tokens + longest) - 1))
-
-
-def _format_of(template: str) -> AnswerFormat | None:
-    if not template:
-        return None
-    try:
-        return AnswerFormat.of(template)
-    except SpecproxyError as error:
-        log.warning("the target's chat template is not understood", reason=str(error))
-        return None

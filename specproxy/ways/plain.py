@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from specproxy.admission import single_prompt
+from specproxy.admission import has_media, single_prompt
 
 Kind = Literal["chat", "completions", "native"]
 RANDOM_SEED = 2**32 - 1
@@ -74,7 +74,8 @@ def read_plain(
 ) -> PlainRequest | None:
     """
     Args:
-        defaults: the server's own parameters, as `/props` tells them.
+        defaults: the server's own parameters, as `/props` tells them; `n_predict`, its limit for
+            requests without one, is measured, and missing where that failed.
 
     Returns:
         None: leave it to the target.
@@ -87,7 +88,7 @@ def read_plain(
     for name, value in given.items():
         if name not in known and value not in _NEUTRAL.get(name, ()):
             return None
-    if _continues(given) if kind == "chat" else single_prompt(given.get("prompt")) is None:
+    if _is_left(given) if kind == "chat" else single_prompt(given.get("prompt")) is None:
         return None
     sampling = {name: value for name, value in given.items() if name in FORWARDED}
     if not _is_stateless({**defaults, **sampling}):
@@ -98,11 +99,12 @@ def read_plain(
     return PlainRequest(carried, given, sampling, limit if limit >= 0 else None)
 
 
-def _continues(given: Mapping[str, Any]) -> bool:
-    """The last message is the answer's beginning."""
+def _is_left(given: Mapping[str, Any]) -> bool:
+    """Some message is more than text, or the last one is the answer's beginning."""
     messages = given.get("messages")
-    last = messages[-1] if isinstance(messages, list) and messages else None
-    return not isinstance(last, dict) or last.get("role") == "assistant"
+    if not isinstance(messages, list) or not messages or has_media(messages):
+        return True
+    return not isinstance(messages[-1], dict) or messages[-1].get("role") == "assistant"
 
 
 def _is_stateless(parameters: Mapping[str, Any]) -> bool:
@@ -131,11 +133,12 @@ def _is_greedy(parameters: Mapping[str, Any]) -> bool:
 
 def _limit(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> int | None:
     """Tokens of the answer at most, -1 for any number; None for what the target must judge."""
-    for source in (given, defaults):
-        for name in ("n_predict", "max_completion_tokens", "max_tokens"):
-            value = source.get(name)
-            if value is not None:
-                if type(value) is not int or value < -1:
-                    return None
-                return max(1, value) if value >= 0 else -1
-    return -1
+    names = ("n_predict", "max_completion_tokens", "max_tokens")
+    asked = next((given[name] for name in names if name in given), None)
+    own = defaults.get("n_predict")
+    if asked == -1 and own != -1:
+        return None  # the server's limit holds, but is not shown
+    limit = own if asked is None else asked
+    if type(limit) is not int or limit < -1:
+        return None
+    return max(1, limit) if limit >= 0 else -1

@@ -6,8 +6,8 @@ leased to nobody.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -15,7 +15,7 @@ import structlog
 from specproxy.admission import Admission, single_prompt
 from specproxy.core.acceptance import AcceptanceModel
 from specproxy.core.observed import Observed, ObservedAnswer
-from specproxy.core.slots import SlotLeases
+from specproxy.core.slots import Lease, SlotLeases
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.window import Window
 from specproxy.core.worth import N_MAX, Worth
@@ -26,7 +26,8 @@ from specproxy.settings import SeedingSettings
 from specproxy.target.client import TargetClient
 from specproxy.target.facts import TargetFacts
 from specproxy.target.probe import PoolProbe
-from specproxy.target.seeding import Seeder
+from specproxy.target.seeding import MOST_SHARES, Seeder
+from specproxy.target.steering import steered
 from specproxy.target.tokens import TargetTokens
 from specproxy.target.warmup import Warmer
 
@@ -94,9 +95,13 @@ class SeedingWay:
         self._settings = settings
         self._facts = facts
         self._acceptance = acceptance
+        self._observed = observed
         self._rng = rng
         self._tokens = TargetTokens(client)
         self._leases = SlotLeases(facts.num_slots - 1)
+        self._leading = asyncio.Lock()
+        self._queue: set[asyncio.Event] = set()
+        self._is_over = False
         self.worth = Worth(pool.n_match, pool.n_max)
         observed.alone.cost = self.worth.cost
         self._seeder = Seeder(
@@ -106,9 +111,7 @@ class SeedingWay:
             max_tokens=settings.max_seed_tokens,
             num_context=facts.num_context,
             worth=self.worth,
-            tell_seeded=lambda now_s, duration_s, failed: observed.seeded(
-                now_s, duration_s, failed=failed
-            ),
+            tell_seeded=self._seeded,
         )
         self._window = Window(
             block_tokens=settings.block_tokens,
@@ -145,6 +148,12 @@ class SeedingWay:
         finally:
             await stop(warming)
 
+    def end(self) -> None:
+        """That life of the target is over, and its slots with it: nobody waits for one of them."""
+        self._is_over = True
+        for waiting in self._queue:
+            waiting.set()
+
     async def _warm(
         self, warmed: Callable[[], None], idle: Callable[[], Awaitable[object]]
     ) -> None:
@@ -154,21 +163,76 @@ class SeedingWay:
             self._client, seed_slot=facts.seed_slot, num_vocab=facts.num_vocab, rng=self._rng
         )
         try:
-            await warmer.warm_up(settings.warm, settings.warm_tokens, idle)
+            num_shares = min(facts.num_slots - 1, MOST_SHARES)
+            await warmer.warm_up(settings.warm, num_shares * settings.warm_tokens, idle)
         finally:
             warmed()
 
     @asynccontextmanager
-    async def lease(self, transcript: str) -> AsyncIterator[int]:
-        """A slot of the target for one answer, waiting for one if need be."""
+    async def lease(self, transcript: str, *, named: bool = True) -> AsyncIterator[int | None]:
+        """A slot of the target for one answer, waiting for one if need be; None: that life of the
+        target is over, and its slots with it.
+
+        Args:
+            named: the request will name it; else the target is led to it.
+        """
         granted = asyncio.Event()
         lease = self._leases.acquire(transcript, granted.set)
+        self._queue.add(granted)
         try:
             await granted.wait()
-            assert lease.slot is not None, "granted without a slot"
-            yield lease.slot
+            if self._is_over:
+                yield None
+                return
+            async with AsyncExitStack() as stack:
+                if not named:
+                    await stack.enter_async_context(self._led_to(lease))
+                yield lease.slot
         finally:
+            self._queue.discard(granted)
             self._leases.release(lease)
+
+    @asynccontextmanager
+    async def _led_to(self, lease: Lease) -> AsyncIterator[None]:
+        """The target gives the lease's slot to what comes next and names none."""
+        async with AsyncExitStack() as stack:
+            async with self._leading:  # what leads one must not keep another from its slot
+                rivals = self._leases.rivals(lease, seeding=self._seeds_flow)
+                await stack.enter_async_context(steered(self._client, rivals))
+                self._leases.used(rivals)
+            yield
+
+    @contextmanager
+    def beside(self, num_prompts: int, num_choices: int, slot: int | None) -> Iterator[None]:
+        """For an answer that waits for no slot: those that the target gives it are taken.
+
+        Args:
+            num_choices: of each prompt.
+            slot: all run in this one; None: the target chooses.
+        """
+        if slot is not None:
+            leases = self._leases.take_named(slot)
+        else:
+            leases = [
+                lease
+                for _ in range(min(num_prompts, self._facts.num_slots))
+                for lease in self._leases.take(num_choices, seeding=self._seeds_flow)
+            ]
+        try:
+            yield
+        finally:
+            for lease in leases:
+                self._leases.release(lease)
+
+    @property
+    def _seeds_flow(self) -> bool:
+        """The seed slot is in use, again and again."""
+        return not self._seeder.is_at_rest
+
+    def _seeded(self, now_s: float, duration_s: float, failed: bool) -> None:
+        self._observed.seeded(now_s, duration_s, failed=failed)
+        if not failed:
+            self._leases.used([self._facts.seed_slot])
 
     def session(self, observed: ObservedAnswer) -> Session:
         """Speculation for one answer."""

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -345,3 +346,21 @@ async def test_warming_makes_no_difference(
         await asyncio.sleep(0.2)  # it warms
         found = await answer(engine, request, grower_of(kind, truth, engine))
         assert_same(truth, found.tokens, f"warm {kind}")
+
+
+async def test_a_recurrent_model_answers_from_nothing_but_its_prompt(
+    recurrent_model: Path,
+) -> None:
+    engine = LlamaEngine(Model(recurrent_model), OPTIONS)
+    model = Model(recurrent_model)
+    plain = PlainDecoder(model)
+    header = (1, 2, 3, 4, 5)
+    try:
+        for end in (tuple(range(10, 50)), (8, 9), (30, 20, 31), (8, 9, 40)):
+            request = GenerationRequest(prompt=(*header, *end), sampling=GREEDY, max_tokens=8)
+            found = await answer(engine, request)
+            assert_same(greedy(plain, engine, request), found.tokens, str(end))
+    finally:
+        await engine.aclose()
+        plain.close()
+        model.close()

@@ -91,3 +91,114 @@ def test_no_slot_is_given_twice_and_none_is_lost(
     for lease in arrived:
         leases.release(lease)
     assert (leases.num_busy, leases.num_waiting) == (0, 0)
+
+
+# -- where the target chooses -------------------------------------------------------------------
+
+
+def slots_of(leases: list[Lease]) -> list[int | None]:
+    return [lease.slot for lease in leases]
+
+
+def test_what_the_target_chooses_for_is_left_to_it() -> None:
+    leases = SlotLeases(3)
+    beside = leases.take(1, seeding=False)
+    assert slots_of(beside) == [2]  # of equals the last; the probe has used the one for seeds
+    assert {granted(leases).slot, granted(leases).slot} == {0, 1}
+    assert leases.take(1, seeding=True) == []
+    assert slots_of(leases.take(1, seeding=False)) == [3]
+    assert leases.num_busy == 3
+    waiting = granted(leases)
+    leases.release(beside[0])
+    assert waiting.slot == 2
+
+
+def test_more_choices_take_the_first_slots() -> None:
+    leases = SlotLeases(4)
+    used = granted(leases, "a")
+    leases.release(used)
+    assert (used.slot, slots_of(leases.take(3, seeding=True))) == (0, [3, 0, 1])
+    assert slots_of(leases.take(3, seeding=True)) == [2]
+
+
+def test_the_slot_for_seeds_may_have_rested_longest() -> None:
+    leases = SlotLeases(1)
+    leases.release(granted(leases))
+    (beside,) = leases.take(1, seeding=False)
+    assert (beside.slot, leases.num_busy) == (1, 0)
+    leases.release(beside)
+    assert slots_of(leases.take(1, seeding=False)) == [0]
+
+
+def test_a_slot_that_a_client_has_named_is_busy_as_long_as_any_answer_needs_it() -> None:
+    leases = SlotLeases(2)
+    lease = granted(leases)
+    (named,) = leases.take_named(0)
+    assert leases.take_named(5)[0].slot == 2  # the target counts round
+    leases.release(lease)
+    assert (leases.num_busy, granted(leases).slot) == (1, 1)
+    waiting = granted(leases)
+    leases.release(named)
+    assert waiting.slot == 0
+
+
+def test_slots_whose_use_is_known_need_not_be_used_again() -> None:
+    leases = SlotLeases(2)
+    lease = granted(leases, "a")
+    assert leases.rivals(lease, seeding=False) == [1]  # nobody knows of the two
+    leases.used([1])
+    assert leases.rivals(lease, seeding=False) == []
+    leases.release(lease)
+    leases.used([2])
+    lease = granted(leases, "ab")
+    assert leases.rivals(lease, seeding=False) == [1]
+    leases.release(lease)
+    lease = granted(leases, "abc")
+    assert leases.rivals(lease, seeding=True) == [1]
+    assert leases.rivals(lease, seeding=False) == [1, 2]
+
+
+@given(
+    used=st.permutations(range(3)),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["named", "led", "taken", "release", "seed"]),
+            st.integers(0, 9),
+            st.text("ab", max_size=4),
+        )
+    ),
+)
+def test_the_target_takes_the_leased_slot(
+    used: list[int], steps: list[tuple[str, int, str]]
+) -> None:
+    """Whatever it was used for before, and in whatever order it takes up what leads it."""
+    leases, rested, held = SlotLeases(3), [*used, 3], list[Lease]()
+
+    def use(slot: int | None) -> None:
+        assert slot is not None
+        rested.remove(slot)
+        rested.append(slot)
+
+    for step, place, transcript in steps:
+        busy = {lease.slot for lease in held}
+        if step == "seed" and 3 not in busy:
+            leases.used([3])
+            use(3)
+        elif step == "release" and held:
+            lease = held.pop(place % len(held))
+            leases.release(lease)
+            use(lease.slot)
+        elif step == "taken":
+            held += leases.take(1, seeding=False)
+        elif step in ("named", "led") and leases.num_busy < 3:
+            lease = granted(leases, transcript)
+            if step == "led":
+                rivals = leases.rivals(lease, seeding=False)
+                for slot in rivals if place % 2 else reversed(rivals):
+                    use(slot)
+                leases.used(rivals)
+                assert next(slot for slot in rested if slot not in busy) == lease.slot
+            held.append(lease)
+    for lease in held:
+        leases.release(lease)
+    assert (leases.num_busy, leases.num_waiting) == (0, 0)

@@ -20,8 +20,13 @@ EXTENT = Extent(num_tokens=24, num_prompts=3, num_seeds=3)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("way", ["seeding", "coordinator"])
 async def test_every_check_on_real_pools(
-    way: Way, binaries: LlamaBinaries, demo_models: DemoModels
+    way: Way,
+    binaries: LlamaBinaries,
+    demo_models: DemoModels,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("SPECPROXY_LISTEN__API_KEY", "key")  # of a server of the user's own
+    monkeypatch.setenv("SPECPROXY_ROUTES__LARGE__KEYS", '["guest"]')
     console = Console(file=io.StringIO())
     async with demo_pair(DemoParts(binaries, demo_models), way, console) as pair:
         suite = await run_checks(pair, EXTENT)

@@ -89,7 +89,8 @@ async def pooled(models: DemoModels, directory: Path) -> AsyncIterator[Pool]:
         )
         drafter = await asyncio.to_thread(LlamaDrafter, models.draft, num_sequences=4)
         stack.push_async_callback(drafter.aclose)
-        settings = load(None, target={"url": coordinator.url}, listen={"port": 0})
+        target = {"url": coordinator.url, "api_key": coordinator.key}
+        settings = load(None, target=target, listen={"port": 0})
         server = await stack.enter_async_context(proxy(settings, drafter))
         with Step(Console(quiet=True), "learning") as step:
             async with asyncio.timeout(START_S):

@@ -81,6 +81,23 @@ async def test_rounds_say_what_the_target_says_alone(
     assert num_equal >= len(PROMPTS) - 1
 
 
+async def test_chats_are_what_the_target_makes_of_them(
+    spare_pool: DemoPool, spare: TargetClient, start_proxy: StartProxy
+) -> None:
+    """As above; its template is plain, and a trial says so."""
+    num_equal = 0
+    async with start_proxy(spare_pool) as proxied:
+        for prompt in PROMPTS:
+            messages = [{"role": "user", "content": prompt}]
+            body = {"messages": messages, "temperature": 0, "max_tokens": NUM_TOKENS}
+            got = await proxied.front.json("POST", "/v1/chat/completions", body)
+            alone = await spare.json("POST", "/v1/chat/completions", body)
+            num_equal += got["choices"] == alone["choices"]
+            assert set(got) == set(alone)
+        assert proxied.route.counts.num_answers == len(PROMPTS)
+    assert num_equal >= len(PROMPTS) - 1
+
+
 async def test_the_probe_names_it(spare_pool: DemoPool, spare: TargetClient) -> None:
     report = await measure(spare, spare_pool.url, random.Random(2), lambda _: None)
     assert best(report).way == "fanout"

@@ -50,7 +50,8 @@ async def coordinated(demo_models: DemoModels) -> AsyncIterator[TargetClient]:
     drafter = await asyncio.to_thread(LlamaDrafter, demo_models.draft, num_sequences=8)
     try:
         async with Coordinator(settings) as coordinator:
-            options = load(None, target={"url": coordinator.url}, listen={"port": 0})
+            target = {"url": coordinator.url, "api_key": coordinator.key}
+            options = load(None, target=target, listen={"port": 0})
             async with proxy(options, drafter) as server:
                 await until(lambda: server.route.mode is Mode.COORDINATOR, timeout_s=60)
                 async with TargetClient(TargetSettings(url=server.url)) as front:

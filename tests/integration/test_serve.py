@@ -121,6 +121,6 @@ async def test_a_file_that_is_no_yaml_is_told_with_its_place(tmp_path: Path) -> 
     async with started(config) as process, asyncio.timeout(START_S):
         _, stderr = await process.communicate()
     assert process.returncode == 2
-    assert stderr.startswith(b"specproxy: error: The settings cannot be read: ")
+    assert stderr.startswith(b"specproxy: error: The settings file ")
     assert b"line 2, column 10" in stderr
     assert b"Traceback" not in stderr

@@ -90,6 +90,18 @@ async def test_restarts_are_seen() -> None:
         assert route.mode is Mode.SEEDING
 
 
+async def test_a_target_that_hangs_is_there_no_more() -> None:
+    async with ScriptedTarget() as target, served(target, ScriptedDrafter()) as route:
+        assert not route.is_there
+        await until(lambda: route.is_there)
+        target.faults.match = lambda request: True
+        target.faults.hang = True
+        route.there_s = 0.2
+        await until(lambda: not route.is_there)
+        assert route.facts is not None  # its look hangs, too
+        target.faults.clear()
+
+
 async def test_a_target_that_still_loads_is_waited_for() -> None:
     async with ScriptedTarget() as target:
         target.faults.loading = True
@@ -118,6 +130,19 @@ async def test_warming_runs_every_length_while_nobody_is_served() -> None:
             assert {one.num_tokens for one in target.passes} >= set(range(2, 8))
 
 
+async def test_warming_waits_for_answers_that_pass_through_too() -> None:
+    async with ScriptedTarget(num_slots=2) as target:
+        settings = {"warm": "always", "warm_tokens": 40}
+        async with served(target, ScriptedDrafter(), **settings) as route:
+            with route.load.answer():
+                await until(lambda: route.mode is Mode.SEEDING and not target.engine.has_work)
+                num_passes = len(target.passes)
+                await asyncio.sleep(0.05)
+                assert len(target.passes) == num_passes
+            await until(route.ready.is_set)
+            assert len(target.passes) == num_passes + 38
+
+
 async def test_leases_are_of_all_slots_but_the_last() -> None:
     async with ScriptedTarget(num_slots=3) as target, served(target, ScriptedDrafter()) as route:
         await until(route.ready.is_set)
@@ -129,6 +154,26 @@ async def test_leases_are_of_all_slots_but_the_last() -> None:
             assert route.num_waiting == 0
         async with route.answers.lease("a") as again:
             assert again == one
+
+
+async def test_who_waits_for_a_slot_of_a_life_that_ends_waits_no_more() -> None:
+    async with ScriptedTarget(num_slots=2) as target, served(target, ScriptedDrafter()) as route:
+        await until(route.ready.is_set)
+        async with route.answers.lease("a") as slot:
+            assert slot == 0
+            waiting = spawn(leased(route), name="waiting")
+            await until(lambda: route.num_waiting == 1)
+            await target.down()
+            await target.up(model="other")
+            assert await waiting is None
+            await until(lambda: route.answers.speculates)
+            assert await leased(route) == 0  # of the new life
+            assert route.num_waiting == 0
+
+
+async def leased(route: Route) -> int | None:
+    async with route.answers.lease("b") as slot:
+        return slot
 
 
 async def hold(route: Route) -> None:

@@ -12,13 +12,14 @@ import pytest
 from specproxy.core.tasks import spawn
 from specproxy.fanned import LONGEST_WAIT, TOKEN_S
 from specproxy.testing import Language, drafter, until
-from specproxy.testing.rig import Rig, proxied
+from specproxy.testing.rig import Answer, Rig, proxied
 
 MODE = "x-specproxy-mode"
 GREEDY = {"temperature": 0, "max_tokens": 40}
 CHAT = {"messages": [{"role": "user", "content": "Tell me of the lighthouse."}], **GREEDY}
 TEXT = {"prompt": "The lighthouse stood", **GREEDY}
 NATIVE = {"prompt": "The lighthouse stood", "temperature": 0, "n_predict": 60}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
 BODIES = {"chat": CHAT, "completions": TEXT, "native": NATIVE}
 BEHAVIOURS = {
     "perfect": drafter.perfect,
@@ -100,12 +101,63 @@ async def test_ends_are_exact(more: dict[str, Any], streamed: bool) -> None:
             assert got.headers[MODE] == "fanout"
 
 
-async def test_reasoning_is_told_from_content() -> None:
+@pytest.mark.parametrize("more", [{}, {"reasoning_format": "none"}])
+async def test_chats_with_reasoning_are_left_to_the_target(more: dict[str, Any]) -> None:
     async with fanning(language=Language(thinks=True)) as rig:
+        assert "chats pass through" in rig.server.route.reason
         for streamed in (False, True):
-            got = await rig.ask("chat", {**CHAT, "stream": streamed})
-            assert got == await rig.alone("chat", {**CHAT, "stream": streamed})
-            assert got.headers[MODE] == "fanout"
+            body = {**CHAT, **more, "stream": streamed}
+            got = await rig.ask("chat", body)
+            assert got == await rig.alone("chat", body)
+            assert got.headers[MODE] == "passthrough"
+        got = await rig.ask("native", NATIVE)
+        assert got.headers[MODE] == "fanout"
+
+
+async def test_a_target_that_shows_special_tokens_is_left_alone() -> None:
+    async with fanning(shows_special=True) as rig:
+        got = await rig.ask("native", NATIVE)
+        assert got == await rig.alone("native", NATIVE)
+        assert got.headers[MODE] == "passthrough"
+        assert "--special" in rig.server.route.reason
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize(
+    ("more", "mode"), [({}, "fanout"), ({"n_predict": 30}, "fanout"), ({"n_predict": -1}, None)]
+)
+async def test_the_targets_own_limit_holds(kind: str, more: dict[str, Any], mode: str) -> None:
+    async with fanning(language=Language(mean_length=0), own_limit=9) as rig:
+        limits = ("n_predict", "max_tokens")
+        body = {name: value for name, value in BODIES[kind].items() if name not in limits}
+        for streamed in (False, True):
+            asked = {**body, **more, "stream": streamed}
+            got = await rig.ask(kind, asked)
+            assert got == await rig.alone(kind, asked)
+            assert got.headers[MODE] == (mode or "passthrough")
+
+
+@pytest.mark.parametrize("behaviour", [drafter.perfect, drafter.empty])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("shifts_context", "limit"),
+    [(False, -1), (False, 400), (True, 400)],
+)
+async def test_a_full_context_is_the_targets_own_business(
+    behaviour: drafter.Behaviour, streamed: bool, shifts_context: bool, limit: int
+) -> None:
+    flags = {"n_ctx": 160, "shifts_context": shifts_context}
+    async with fanning(behaviour, Language(mean_length=0), **flags) as rig:
+        body = {**NATIVE, "n_predict": limit, "stream": streamed}
+        got = await rig.ask("native", body)
+        assert _joined(got) == _joined(await rig.alone("native", body))
+        assert got.headers[MODE] == "fanout"
+
+
+def _joined(answer: Answer) -> Any:
+    """Text and last result: what comes in one piece is not streamed alike."""
+    last = answer.content[-1] if isinstance(answer.content, list) else answer.content
+    return answer.text, last
 
 
 @pytest.mark.parametrize(
@@ -126,6 +178,7 @@ async def test_reasoning_is_told_from_content() -> None:
         ("chat", {"tools": [{"type": "function", "function": {"name": "f"}}]}),
         ("chat", {"messages": [{"role": "assistant", "content": "I"}]}),
         ("chat", {"messages": 5}),
+        ("chat", {"messages": [{"role": "user", "content": [IMAGE]}]}),
     ],
 )
 async def test_what_rounds_cannot_carry_is_left_to_the_target(

@@ -27,8 +27,18 @@ def test_allow_lists() -> None:
     names = ["Server", "Set-Cookie", "Transfer-Encoding", "Connection", "X-Echo-Path"]
     assert not for_client(dict.fromkeys(names, "x"))
     assert not for_client({"Access-Control-Allow-Origin": "*"})
-    names = ["Content-Type", "ETAG", "Retry-After"]
+    names = ["Content-Type", "ETAG", "Retry-After", "Mcp-Session-Id", "Cross-Origin-Opener-Policy"]
     assert list(for_client(dict.fromkeys(names, "x"))) == names
+
+
+def test_headers_of_llama_servers_own() -> None:
+    """What its web UI sends for tools and MCP servers."""
+    names = ["X-Tool-Cwd", "x-tool-runtime", "x-resp-type"]
+    names += ["X-Llama-Server-Proxy-Header-Authorization", "x-llama-server-proxy-header-x-odd"]
+    sent = for_target({**ODD, **dict.fromkeys(names, "x")}, credentials=False, request_id="id")
+    assert {name for name, value in sent.items() if value == "x"} == set(names)
+    sent = for_target({"X-Conversation-Id": "x"}, credentials=True, request_id="id")
+    assert sent == {"x-request-id": "id"}  # with it the target ignores a client that leaves
 
 
 @pytest.mark.parametrize("stream", [True, False])

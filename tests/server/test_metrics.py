@@ -4,7 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from specproxy.core.passes import MIN_GAP_S
 from specproxy.core.tasks import spawn
-from specproxy.testing import Break, StreamFault, until
+from specproxy.testing import Break, CannedAnswer, StreamFault, until
 from specproxy.testing.rig import Rig, proxied
 
 NATIVE = {"prompt": "Hi", "n_predict": 40, "temperature": 0, "ignore_eos": True}
@@ -66,6 +66,27 @@ async def test_outcomes_are_told_apart() -> None:
     assert values["specproxy_requests_total", "seeding,broken"] == 2.0
     assert values["specproxy_requests_total", "seeding,refused"] == 1.0
     assert ("specproxy_requests_total", "seeding,cancelled") not in values
+
+
+async def test_outcomes_of_answers_that_the_target_refuses_or_never_begins() -> None:
+    failed = b'data: {"error":{"code":500,"message":"no","type":"server_error"}}\n\n'
+    async with proxied(poll_s=60.0) as rig:
+        rig.target.faults.answer = CannedAnswer(200, failed, "text/event-stream")
+        bodies = [{**NATIVE, "stream": True, **more} for more in ({}, {"id_slot": 0})]
+        for body in bodies:
+            assert b'"no"' in (await rig.ask("native", body)).raw
+        await rig.target.down()
+        for body in (*bodies, {**NATIVE, "stream": False}):
+            assert (await rig.ask("native", body)).status == 503
+        await rig.rest()
+        values = await samples(rig)
+    assert values["specproxy_requests_total", "seeding,refused"] == 1.0
+    assert values["specproxy_requests_total", "passthrough,refused"] == 1.0
+    assert values["specproxy_requests_total", "seeding,broken"] == 2.0
+    assert values["specproxy_requests_total", "passthrough,broken"] == 1.0
+    for mode in ("seeding", "passthrough"):
+        for outcome in ("cancelled", "finished"):
+            assert ("specproxy_requests_total", f"{mode},{outcome}") not in values
 
 
 async def test_running_and_waiting_answers_show() -> None:

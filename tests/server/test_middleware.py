@@ -1,6 +1,7 @@
 """Who may come in, and the shape of the proxy's own errors."""
 
 import asyncio
+import gzip
 
 import pytest
 
@@ -70,6 +71,23 @@ async def test_what_needs_no_key() -> None:
         for path in ("/health", "/v1/health"):
             assert (await rig.send("GET", path)).status == 200
         assert (await rig.send("OPTIONS", "/echo")).status == 200  # browsers ask without a key
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("OPTIONS", "/echo"), ("GET", "/health"), ("GET", "/v1/health"), ("GET", "/specproxy/")],
+)
+@pytest.mark.parametrize("encoding", [None, "gzip"])
+async def test_no_body_of_a_stranger_is_read(method: str, path: str, encoding: str | None) -> None:
+    body = gzip.compress(bytes(1 << 20)) if encoding else b"x" * 1000
+    headers = {"Content-Encoding": encoding} if encoding else {}
+    async with proxied(settings=KEY) as rig:
+        got = await rig.send(method, path, data=body, headers=headers)
+        assert got.status == 401
+        assert not any(request.body for request in rig.target.received(path))
+        key = {"Authorization": "Bearer client-key"}
+        got = await rig.send(method, path, data=body, headers={**headers, **key})
+        assert got.status == 200
 
 
 async def test_a_key_of_broken_bytes_is_a_wrong_key() -> None:

@@ -11,7 +11,7 @@ from specproxy.testing.rig import Rig, proxied
 TEXT = "Hello world 😀, the lighthouse"
 THOUGHT = "<think>\n the sea</think>\n\nHello world"
 LANGUAGE = (
-    Language()
+    Language(thinks=True)
     .with_script("Hi", TEXT, chat=True)
     .with_script("Think", THOUGHT, chat=True)
     .with_script("Hi", TEXT)

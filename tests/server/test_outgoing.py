@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -83,9 +84,21 @@ async def test_no_ping_within_an_event() -> None:
             200, b"data: {}\n\ndata: half of it, and much more", "text/event-stream"
         )
         rig.target.faults.stream = StreamFault(Break.SILENCE)
-        got = await rig.send("GET", "/models/sse")
+        got = await rig.send("POST", "/x/stream")
         assert got.raw.startswith(b"data: {}\n")
         assert b":\n\n" not in got.raw
+        assert b'"source": "specproxy"' in got.raw
+
+
+async def test_a_feed_may_be_silent_for_as_long_as_it_likes() -> None:
+    settings = {**QUICK_PINGS, "target": {"idle_s": 0.05}}
+    async with proxied(LANGUAGE, settings=settings) as rig:
+        rig.target.faults.match = lambda request: request.path == "/models/sse"
+        rig.target.faults.answer = CannedAnswer(200, b"data: {}\n\n" * 2, "text/event-stream")
+        rig.target.faults.stream = StreamFault(Break.SILENCE)
+        async with rig.client.get(rig.server.url + "/models/sse") as response:
+            assert await response.content.readexactly(10) == b"data: {}\n\n"
+            assert await response.content.readexactly(30) == b":\n\n" * 10
 
 
 @pytest.mark.parametrize("body", [STREAM, TWO], ids=["seeding", "passthrough"])
@@ -211,6 +224,23 @@ async def test_a_slow_reader_gets_everything() -> None:
         assert got.count(b"data: ") == body.count(b"data: ")
 
 
+async def test_a_slow_reader_gets_a_whole_answer_that_is_checked_first() -> None:
+    settings = {"listen": {"write_s": WRITE_S}}
+    async with proxied(LANGUAGE, settings=settings) as rig:
+        body = json.dumps({"choices": [], "x_odd": "x" * (16 << 20)}).encode()
+        rig.target.faults.answer = CannedAnswer(200, body)
+        async with stuck_client(rig, {**CHAT, "logprobs": True}) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            loop, got, began_s = asyncio.get_running_loop(), bytearray(), time.monotonic()
+            while not got.endswith(body[-40:]):
+                piece = await loop.sock_recv(client, 200_000)
+                assert piece, "cut"
+                got += piece
+                await asyncio.sleep(0.01)
+            assert time.monotonic() - began_s > WRITE_S
+        assert got.endswith(b"\r\n\r\n" + body)
+
+
 # -- ends ---------------------------------------------------------------------------------------
 
 
@@ -266,6 +296,21 @@ async def test_exactly_one_done(body: dict[str, Any], num_done: int) -> None:
         assert got.raw.count(b"[DONE]") == 1
         if body is STREAM:
             assert got == right
+
+
+@pytest.mark.parametrize("body", [STREAM, TWO], ids=["seeding", "passthrough"])
+async def test_done_without_a_finish_is_no_end(body: dict[str, Any]) -> None:
+    text = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'
+    async with proxied(LANGUAGE) as rig:
+        canned = CannedAnswer(200, text + b"data: [DONE]\n\n", "text/event-stream")
+        rig.target.faults.answer = canned
+        got = await rig.ask("chat", body)
+        assert not got.whole
+        assert got.raw.startswith(text)
+        assert b"[DONE]" not in got.raw
+        assert got.events[-1]["error"]["source"] == "specproxy"
+        assert (await rig.ask("chat", CHAT)).status == 502
+        await rig.rest()
 
 
 async def test_empty_data_and_relabelled_comments_are_no_events() -> None:

@@ -78,3 +78,9 @@ async def test_a_length_that_lies() -> None:
         await writer.wait_closed()
         await rig.rest()
         assert not rig.target.received("/v1/chat/completions")
+
+
+async def test_a_limit_beyond_the_kernels_is_the_kernels(caplog: pytest.LogCaptureFixture) -> None:
+    async with proxied(settings={"listen": {"write_s": 1e9}}) as rig:
+        assert (await rig.send("GET", "/v1/models")).status == 200
+    assert caplog.records == []

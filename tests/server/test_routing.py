@@ -316,6 +316,18 @@ async def test_health_is_good_while_any_target_is_there() -> None:
         assert (got.status, got.headers["Retry-After"]) == (503, "5")
 
 
+async def test_health_is_bad_where_all_targets_hang() -> None:
+    async with routed(TWO) as rig:
+        for name in TWO:
+            rig.targets[name].faults.match = lambda request: True
+            rig.targets[name].faults.hang = True
+            rig.route(name).there_s = 0.01
+        await asyncio.sleep(0.02)
+        assert (await rig.send("GET", "/health")).status == 503
+        rig.route("small").there_s = 1e9
+        assert (await rig.send("GET", "/health")).status == 200
+
+
 @pytest.mark.parametrize(
     ("key", "names"),
     [

@@ -50,6 +50,33 @@ async def test_a_server_in_a_hurry_ends_streams_with_an_error(body: dict[str, ob
         await rig.rest()
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("num_choices", [1, 2], ids=["seeding", "passthrough"])
+async def test_answers_that_have_not_begun_are_told_too(stream: bool, num_choices: int) -> None:
+    settings = {"listen": {"ping_s": 0.05}}
+    async with proxied(LANGUAGE, num_slots=2, settings=settings) as rig:
+        rig.target.faults.hang = True
+        body = {**BODY, "stream": stream, "n": num_choices}
+        asked = [spawn(rig.ask("chat", body), name="ask")]
+        await rig.target.wait_for(PATHS["chat"])
+        asked.append(spawn(rig.ask("chat", {**body, "n": 1}), name="ask"))
+        if num_choices == 1:  # and one that waits for the slot
+            await until(lambda: rig.server.route.num_waiting == 1)
+        await asyncio.sleep(0.15)
+        began_s = time.monotonic()
+        closing = spawn(rig.server.__aexit__(None, None, None), name="close")
+        await asyncio.sleep(0.1)
+        closing.cancel()
+        for one in asked:
+            got = await one
+            assert (got.status, got.whole) == ((200, False) if stream else (503, True))
+            error = got.events[-1]["error"] if stream else got.json["error"]
+            assert "specproxy was stopped" in error["message"]
+        await asyncio.wait([closing])
+        assert time.monotonic() - began_s < QUICK_S
+        await rig.rest()
+
+
 async def test_an_answer_that_ends_in_time_is_whole() -> None:
     async with proxied(LANGUAGE, pass_ms=5.0) as rig:
         body = {**BODY, "max_tokens": 40}

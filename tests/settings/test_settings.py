@@ -1,5 +1,6 @@
 """Settings are strict, and say which key is wrong and what to do."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from specproxy.errors import ConfigError
-from specproxy.settings import load
+from specproxy.settings import load, load_one_target
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -54,8 +55,16 @@ def test_arguments_over_environment_over_file(
         ("route: 'a b'", "route: "),
         ("listen: 5", "listen: "),
         ("a: [", "cannot be read"),
-        ("- a", "cannot be read|Settings"),
+        ("- a", "cannot be read"),
+        ("404: a", "cannot be read"),
+        ("[" * 2000, "cannot be read"),
+        ("target: {}\nroute: x\ntarget: {}", "the key target comes twice .*line 3"),
+        ("target: {url: 'http://a:1', 'url': 'http://b:1'}", "the key url comes twice"),
+        ("target: {connect_s: .inf}", r"target\.connect_s: .*finite"),
+        ("listen: {write_s: .nan}", r"listen\.write_s: .*finite"),
         ("draft: {model: /no/such.gguf}", r"draft\.model: there is no file /no/such\.gguf"),
+        ("draft: {model: /dev/null/x.gguf}", r"draft\.model: .* cannot be read: Not"),
+        ("coordinator: {model: /dev}", r"coordinator\.model: /dev cannot be read: Is a"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -69,12 +78,77 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load(tmp_path / "none.yaml")
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "route: x")
+    path.chmod(0)
+    with pytest.raises(ConfigError, match=r"my\.yaml cannot be read: Permission denied.*this user"):
+        load(path)
+    with pytest.raises(ConfigError, match=r"draft\.model: .* cannot be read: Permission denied"):
+        load(draft={"model": path})
+
+
+def test_what_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
+    """A name that is too long is refused as a forbidden folder is, to root as well."""
+    path = tmp_path / ("x" * 300)
+    with pytest.raises(ConfigError, match="cannot be read: File name too long"):
+        load(path)
+    with pytest.raises(ConfigError, match=r"draft\.model: .* cannot be read: File name too long"):
+        load(draft={"model": path})
+
+
+def test_off_needs_no_quotes_and_booleans_may_be_said_as_ever(tmp_path: Path) -> None:
+    text = "seeding: {mode: off}\nfanout: {mode: off}\npage: {texts: no}\nstate: {keep: False}\n"
+    settings = load(written(tmp_path, text))
+    assert (settings.seeding.mode, settings.fanout.mode) == ("off", "off")
+    assert (settings.page.texts, settings.state.keep) == (False, False)
+
+
+def test_what_is_merged_in_may_be_said_anew(tmp_path: Path) -> None:
+    text = (
+        "routes:\n"
+        "  a: {target: &near {url: 'http://a:1', connect_s: 1}}\n"
+        "  b: {target: &b {<<: *near, url: 'http://b:1'}}\n"
+        "  c: {target: {<<: *b, url: 'http://c:1'}}\n"
+    )
+    routes = load(written(tmp_path, text)).all_routes.values()
+    assert [route.target.url for route in routes] == ["http://a:1", "http://b:1", "http://c:1"]
+    assert {route.target.connect_s for route in routes} == {1.0}
+
+
+def test_a_fault_of_the_file_quotes_nothing_of_it(tmp_path: Path) -> None:
+    for text in ("target: {api_key: CANARY", "target: {api_key: CANARY, api_key: CANARY}"):
+        with pytest.raises(ConfigError) as caught:
+            load(written(tmp_path, text))
+        assert "CANARY" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["SPECPROXY_TARJET__URL", "SPECPROXY_X"])
 def test_a_variable_that_names_nothing_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, "x")
     with pytest.raises(ConfigError, match=name):
+        load()
+
+
+@pytest.mark.parametrize("service", ["", "LLAMA_"])
+def test_variables_of_a_service_of_kubernetes_are_no_settings(
+    monkeypatch: pytest.MonkeyPatch, service: str
+) -> None:
+    for name, value in (
+        ("SERVICE_HOST", "10.0.0.1"),
+        ("SERVICE_PORT", "8088"),
+        ("SERVICE_PORT_HTTP", "8088"),
+        ("PORT", "tcp://10.0.0.1:8088"),
+        ("PORT_8088_TCP", "tcp://10.0.0.1:8088"),
+        ("PORT_8088_TCP_ADDR", "10.0.0.1"),
+    ):
+        monkeypatch.setenv(f"SPECPROXY_{service}{name}", value)
+    load()
+    load_one_target()
+    monkeypatch.setenv(f"SPECPROXY_{service}PORT", "9000")
+    with pytest.raises(ConfigError, match=f"SPECPROXY_{service}PORT"):
         load()
 
 
@@ -116,3 +190,14 @@ def test_keys_show_nowhere() -> None:
     with pytest.raises(ConfigError) as caught:
         load(listen={"api_key": ["hush"]})
     assert "hush" not in str(caught.value)
+
+
+def test_home_is_known_in_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "d.gguf").touch()
+    settings = load(written(tmp_path, "state: {path: ~/kept}\ndraft: {model: ~/d.gguf}\n"))
+    assert settings.state.path == tmp_path / "kept"
+    assert settings.draft is not None
+    assert settings.draft.model == tmp_path / "d.gguf"
+    with pytest.raises(ConfigError, match=r"state\.path: begins with a home that is not known"):
+        load(state={"path": "~no-such-user/kept"})

@@ -112,6 +112,13 @@ def test_chat_with_reasoning_and_a_growing_tool_call() -> None:
     }
 
 
+def test_fields_that_nobody_knows_are_not_dropped() -> None:
+    end = chat_end("stop", 1, stop_type="eos")
+    with pytest.raises(NotAssembled, match="x_odd"):
+        assemble("chat", [chat_event({"content": "a", "x_odd": 1}, 1), *end])
+    assert assemble("chat", [chat_event({"content": "a", "refusal": None}, 1), *end])
+
+
 def test_text_that_the_target_kept_is_not_forgotten() -> None:
     held = [native_event("a", 1), native_event("", 2)]
     with pytest.raises(NotAssembled, match="as the client sent it"):

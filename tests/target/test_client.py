@@ -1,12 +1,14 @@
 """The target's client: what comes of it are answers, or errors of ours."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from specproxy.core.tasks import spawn
 from specproxy.errors import TargetBroken, TargetError, TargetUnreachable
 from specproxy.settings import TargetSettings
 from specproxy.target.client import TargetClient
@@ -14,6 +16,7 @@ from specproxy.testing import Break, CannedAnswer, ScriptedTarget, StreamFault, 
 
 BODY = b'{"prompt":"Hi","temperature":0,"n_predict":6,"stream":true}'
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 
 
 @pytest.fixture
@@ -116,6 +119,40 @@ async def test_an_answer_that_falls_silent(target: ScriptedTarget) -> None:
             await read(client)
 
 
+async def test_the_limit_of_the_first_byte_ends_with_it() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD % 4 + b"ab")
+        await asyncio.sleep(0.4)
+        writer.write(b"cd")
+        await reader.read()  # another request, which gets no answer
+
+    async with raw_server(handle) as url, connected(url, first_byte_s=0.1, idle_s=9.0) as client:
+        assert await read(client, data=None) == b"abcd"
+        with pytest.raises(TargetUnreachable, match="first_byte_s"):
+            await read(client, data=None)
+
+
+async def test_ticks_and_rests() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD % 2 + b"a")
+        await asyncio.sleep(0.4)
+        writer.write(b"b")
+        await writer.drain()
+
+    async with raw_server(handle) as url, connected(url, idle_s=0.1) as client:
+        async with client.request("GET", "/") as response:
+            got = [chunk async for chunk in client.chunks(response, tick_s=0.08, rests=True)]
+        assert b"".join(got) == b"ab"
+        assert 2 <= got.count(b"") <= 5
+        heard_s = time.monotonic() - client.heard_s
+        assert heard_s < 0.3
+        async with client.request("GET", "/") as response:
+            with pytest.raises(TargetBroken, match=r"silent for 0\.1 s"):
+                assert [chunk async for chunk in client.chunks(response)] == []
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -132,6 +169,20 @@ async def test_a_body_that_is_not_whole(body: bytes) -> None:
 
     async with raw_server(handle) as url, connected(url) as client:
         with pytest.raises((TargetBroken, TargetUnreachable)):
+            await read(client)
+
+
+async def test_a_body_that_goes_wrong_later() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        writer.write(b"zz\r\n")
+        await writer.drain()
+
+    async with raw_server(handle) as url, connected(url) as client, asyncio.timeout(10):
+        with pytest.raises(TargetBroken, match="broke off"):
             await read(client)
 
 
@@ -156,6 +207,23 @@ async def test_a_stale_connection_is_replaced_once(data: bytes | None) -> None:
         assert await read(client, data=data) == b"ok"
         assert await read(client, data=data) == b"ok"
     assert len(heads) == 3
+
+
+async def test_what_may_have_killed_the_target_is_not_sent_to_the_next_one() -> None:
+    heads: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(BODY))
+        writer.write(HEAD % 2 + b"ok")
+        heads.append(await reader.readuntil(BODY))
+        await asyncio.sleep(0.3)  # died of it
+
+    async with raw_server(handle) as url, connected(url) as client:
+        client.stale_s = 0.1
+        assert await read(client) == b"ok"
+        with pytest.raises(TargetUnreachable):
+            await read(client)
+    assert len(heads) == 2
 
 
 async def test_a_streamed_body_is_never_sent_twice() -> None:
@@ -184,6 +252,19 @@ async def test_leaving_an_answer_stops_it(target: ScriptedTarget) -> None:
                 break
         await until(lambda: not target.engine.has_work)
     assert len(target.passes) < 500
+
+
+async def test_stopping_ends_who_waits_and_who_comes(target: ScriptedTarget) -> None:
+    target.faults.hang = True
+    async with connected(target.url) as client:
+        waiting = spawn(read(client), name="read")
+        await target.wait_for("/completion")
+        client.stop()
+        client.stop()
+        with pytest.raises(TargetUnreachable, match="specproxy was stopped"):
+            await waiting
+        with pytest.raises(TargetUnreachable, match="specproxy was stopped"):
+            await client.json("GET", "/health")
 
 
 async def test_the_key_goes_to_the_target_whatever_the_client_sent() -> None:

@@ -60,6 +60,20 @@ async def test_it_waits_until_nothing_runs(target: ScriptedTarget, warmer: Warme
     assert asked == [0, 1, 2]
 
 
+async def test_it_is_measured_while_nothing_runs(target: ScriptedTarget, warmer: Warmer) -> None:
+    asked: list[int] = []
+
+    async def idle() -> None:
+        asked.append(len(target.passes))
+
+    target.clock.pass_ms = 5.0
+    await warmer.warm_up("auto", 5, idle)
+    assert asked[0] == 0
+    asked.clear()
+    await warmer.warm_up("never", 5, idle)
+    assert not asked
+
+
 @pytest.mark.parametrize(
     ("when", "new_length_ms", "lengths"),
     [("always", 0.0, {2, 3, 4}), ("never", 100.0, set()), ("auto", 100.0, {2, 3, 4, 5})],

@@ -80,7 +80,7 @@ async def test_chat_whole(target: ScriptedTarget, client: aiohttp.ClientSession)
 
 async def test_reasoning_is_split_off_and_streams_alike(client: aiohttp.ClientSession) -> None:
     text = "<think>\n the sea</think>\n\nHello world"
-    language = Language().with_script("Hi", text, chat=True)
+    language = Language(thinks=True).with_script("Hi", text, chat=True)
     async with ScriptedTarget(language) as target:
         url = f"{target.url}/v1/chat/completions"
         _, whole = await post(client, url, CHAT)

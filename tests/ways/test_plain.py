@@ -66,8 +66,10 @@ def test_the_servers_own_defaults_count(server: dict[str, Any]) -> None:
     [
         ({}, {}, None),
         ({"max_tokens": 7}, {}, 7),
-        ({"n_predict": -1}, {"n_predict": 9}, None),
+        ({"n_predict": -1}, {}, None),
         ({}, {"n_predict": 9}, 9),
+        ({"max_tokens": 20}, {"n_predict": 9}, 20),
+        ({"max_tokens": 20}, {"n_predict": None}, 20),
         ({"max_tokens": 0}, {}, 1),
     ],
 )
@@ -75,6 +77,32 @@ def test_limits(body: dict[str, Any], server: dict[str, Any], limit: int | None)
     plain = read_plain("native", {**PROMPT, **body}, {**DEFAULTS, **server})
     assert plain is not None
     assert plain.max_tokens == limit
+
+
+@pytest.mark.parametrize(
+    ("body", "server"),
+    [
+        ({"n_predict": -1}, {"n_predict": 9}),  # it ends at 9, and shows -1
+        ({"n_predict": -1}, {"n_predict": None}),
+        ({}, {"n_predict": None}),
+        ({}, {"n_predict": -2}),
+        ({"n_predict": -2}, {}),
+    ],
+)
+def test_limits_that_the_target_must_judge(body: dict[str, Any], server: dict[str, Any]) -> None:
+    assert read_plain("native", {**PROMPT, **body}, {**DEFAULTS, **server}) is None
+
+
+@pytest.mark.parametrize(
+    "part", [{"type": "image_url", "image_url": {"url": "x"}}, {"type": "input_audio"}, "x"]
+)
+@pytest.mark.parametrize("role", ["system", "user"])
+def test_what_is_more_than_text_is_not(role: str, part: Any) -> None:
+    text = {"type": "text", "text": "See"}
+    question = {"role": "user", "content": "?"}
+    for content, is_plain in (([text], True), ([text, part], False)):
+        body = {"messages": [{"role": role, "content": content}, question]}
+        assert (read_plain("chat", body, DEFAULTS) is not None) is is_plain
 
 
 def test_a_continued_message_is_not() -> None:

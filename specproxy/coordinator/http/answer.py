@@ -97,6 +97,7 @@ class Answer:
         self._tokens: list[int] = []
         self._probs: list[TokenProbs] = []
         self._timings = Timings()
+        self._truncated: bool | None = None
 
     def close(self) -> None:
         """Stop generating. Idempotent."""
@@ -139,6 +140,7 @@ class Answer:
             self._counts.read(self._timings)
         self._timings = self._timings.after(step)
         partials: list[Partial] = []
+        self._truncated = step.truncated
         num_before = len(self._tokens)
         stop_type: StopType | None = None
         for emitted in step.tokens:
@@ -173,14 +175,16 @@ class Answer:
         return [Partial(text, token, len(self._tokens), timings, probs)]
 
     def _final(self, stop_type: StopType) -> Final:
-        limit = self.parameters.num_predict
+        limit, truncated = self.parameters.num_predict, self._truncated
+        if truncated is None:
+            truncated = stop_type == "limit" and not 0 <= limit <= len(self._tokens)
         return Final(
             text=bytes(self._text.data),
             tokens=tuple(self._tokens),
             stop_type=stop_type,
             stopping_word=self._text.stopping_word or "",
             has_new_line=self._text.has_new_line,
-            truncated=stop_type == "limit" and not 0 <= limit <= len(self._tokens),
+            truncated=truncated,
             timings=self._timings,
             probs=tuple(self._probs),
         )

@@ -9,7 +9,7 @@ export class Refused extends Error {}
 async function read(url, key, signal, hear) {
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   const response = await fetch(url, { headers, signal, cache: "no-store" });
-  if (response.status === 401) throw new Refused();
+  if ([401, 403].includes(response.status)) throw new Refused(); // 403: the key of a route alone
   if (!response.ok) throw new Error(`status ${response.status}`);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let held = "";

@@ -4,6 +4,7 @@ import pytest
 
 from specproxy.testing.browser import Browser, find_browser
 from specproxy.testing.routed import routed
+from tests.server.page.test_page import unlock
 
 pytestmark = [
     pytest.mark.browser,
@@ -27,3 +28,14 @@ async def test_each_route_can_be_looked_at() -> None:
         await page.until(f"{HEALTH}.includes('away')")
         assert await page.evaluate("window.kept.isConnected")  # or clicks would be lost
         assert await page.evaluate(SHOWN) == "small"
+
+
+async def test_the_key_of_a_route_does_not_open_it() -> None:
+    routes = {"large": {"keys": ["large-key"]}, "small": {}}
+    owner = {"listen": {"api_key": "owner"}}
+    async with routed(routes, settings=owner) as rig, Browser() as browser:
+        page = await browser.open(f"{rig.server.url}/specproxy/")
+        await unlock(page, "large-key")
+        await page.until("!document.querySelector('#key-wrong').hidden")
+        await unlock(page, "owner")
+        await page.until("!document.querySelector('#main').hidden")
