@@ -33,7 +33,7 @@ demo: setup
 
 # What needs no model mostly waits, so four at once; the rest alone, for llama.cpp wants them itself.
 test: setup test-fast
-	$(BIN)/pytest -m "(real or browser or load) and not clients"
+	$(BIN)/pytest -m "real or browser or load"
 
 test-fast: $(INSTALLED)
 	$(BIN)/pytest -n 4 -m "not (real or browser or load or clients)"

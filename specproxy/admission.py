@@ -74,14 +74,16 @@ def transcript_of(kind: Kind, body: Mapping[str, Any]) -> str | None:
 
 def num_choices(kind: Kind, body: Mapping[str, Any]) -> int:
     """How many choices the answer has, of all its prompts."""
+    if kind == "messages":  # what the target makes of them has no such field
+        return 1
     asked = next((body[name] for name in ("n_cmpl", "n") if body.get(name) is not None), 1)
     return max(1, (asked if type(asked) is int else 1) * num_prompts(kind, body))
 
 
 def num_prompts(kind: Kind, body: Mapping[str, Any]) -> int:
     """How many prompts it has."""
-    prompt = body.get("prompt")
-    if kind != "chat" and isinstance(prompt, list) and not any(type(one) is int for one in prompt):
+    prompt = None if kind in ("chat", "responses", "messages") else body.get("prompt")
+    if isinstance(prompt, list) and not any(type(one) is int for one in prompt):
         return max(1, len(prompt))
     return 1
 

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specproxy.admission import admit, num_choices, single_prompt, transcript_of, with_slot
+from specproxy.admission import (
+    admit,
+    num_choices,
+    num_prompts,
+    single_prompt,
+    transcript_of,
+    with_slot,
+)
 from specproxy.target.deltas import Kind
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -106,6 +113,13 @@ def test_an_image_tells_conversations_apart_by_its_beginning() -> None:
 )
 def test_choices_are_counted(body: dict[str, Any], expected: int) -> None:
     assert num_choices("native", {**TEXT, **body}) == expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("chat", 2), ("responses", 2), ("messages", 1)])
+def test_choices_of_conversations(kind: Kind, expected: int) -> None:
+    body = {**CHAT, "input": "Hi", "n": 2, "prompt": ["a", "b"]}
+    assert num_choices(kind, body) == expected
+    assert num_prompts(kind, body) == 1
 
 
 def test_single_prompts() -> None:

@@ -130,7 +130,9 @@ class Listener:
                 self.first_text_s = time.monotonic() - self._started
             self.timings = delta.timings or self.timings
             self.failed = self.failed or "error" in body
-            if delta.finished:
+            if delta.finished and self.kind == "responses":  # whose choices have no index
+                self._finished.add(len(self._finished))
+            elif delta.finished:
                 self._finished.add(delta.index)
             elif self._session is not None:
                 self._session.hear(delta)

@@ -166,7 +166,7 @@ async def _whole(request: web.Request, job: Job, faults: Faults) -> web.StreamRe
     answers = [_final_json(job, *finals[index]) for index in sorted(finals)]
     answer: Any = answers[0]
     if len(answers) > 1:
-        if job.kind in ("native", "infill"):
+        if job.kind not in ("chat", "text"):
             answer = answers
         else:
             answer["choices"] = [choice for one in answers for choice in one["choices"]]

@@ -5,7 +5,9 @@ from typing import Any
 from specproxy.target.chat_bodies import chat_of
 from specproxy.testing.chat import BadRequest
 
-_KEPT = ("temperature", "top_p", "top_k", "stream", "id_slot", "seed")
+_KEPT = ("temperature", "top_p", "top_k", "stream", "seed")
+_KEPT_OF_RESPONSES = ("id_slot", "n", "n_cmpl")
+"""llama-server copies these from responses, of which it keeps all, and not from messages."""
 
 
 def chat_body(kind: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -17,10 +19,8 @@ def chat_body(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     chat = chat_of("messages" if kind == "messages" else "responses", body)
     if chat is None:
         raise BadRequest("'messages' is required" if kind == "messages" else "'input' is required")
-    kept = {key: body[key] for key in _KEPT if key in body and (key, kind) != _DROPPED}
+    names = _KEPT if kind == "messages" else _KEPT + _KEPT_OF_RESPONSES
+    kept = {key: body[key] for key in names if key in body}
     limit = body.get("max_tokens" if kind == "messages" else "max_output_tokens")
     stop = body.get("stop_sequences") if kind == "messages" else None
     return {**chat, **kept, "max_tokens": limit, "stop": stop}
-
-
-_DROPPED = ("id_slot", "messages")  # llama-server copies what it knows, and this is not of it

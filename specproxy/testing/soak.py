@@ -142,14 +142,17 @@ async def _exchange(rig: Rig, rng: random.Random) -> str:
 
 
 async def _ask(client: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> str:
+    said, outcome = b"", "good"
     try:
         async with client.post(url, data=json.dumps(body)) as response:
-            said = await response.read()
             if response.status != 200:
-                return f"status {response.status}"
-            return "error in a stream" if b'"error":' in said else "good"
+                outcome = f"status {response.status}"
+            async for chunk in response.content.iter_any():
+                said += chunk
     except aiohttp.ClientError:
-        return "broken"
+        outcome = "broken"
+    told = b'"error":' in said and not outcome.startswith("status")
+    return "error in a stream" if told else outcome
 
 
 async def _footprint(rig: Rig) -> Footprint:

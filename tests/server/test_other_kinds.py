@@ -47,6 +47,19 @@ async def test_other_streams_are_followed(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LONG)
+async def test_several_choices_end_well(kind: str) -> None:
+    """Responses have them without saying which event is of which; messages have one."""
+    async with proxied(LANGUAGE) as rig:
+        body = {**LONG[kind], "temperature": 0, "stream": True, "n": 2}
+        got = await rig.ask(kind, body)
+        assert got.whole
+        assert b'"error"' not in got.raw
+        alone = await rig.alone(kind, body)
+        assert len(got.events) == len(alone.events)
+        await rig.rest()
+
+
+@pytest.mark.parametrize("kind", LONG)
 async def test_other_plain_answers_pass_through(kind: str) -> None:
     async with proxied(LANGUAGE) as rig:
         body = {**LONG[kind], "temperature": 0}
