@@ -92,6 +92,14 @@ class Engine:
         self._deferred = deque(t for t in self._deferred if t is not task)
         self._cancelled.append(task)
 
+    def abandon(self) -> None:
+        """The process is dead: nothing runs and nothing waits any more."""
+        for waiting in (self._queue, self._deferred, self._cancelled):
+            waiting.clear()
+        for slot in self.slots:
+            if slot.busy:
+                self._release(slot)
+
     def begin_pass(self) -> Pass | None:
         """Fill a batch; None if there is nothing to evaluate."""
         self._take_tasks()

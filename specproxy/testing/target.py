@@ -153,6 +153,7 @@ class ScriptedTarget:
             self._site = None
         self._abort_connections()
         await self._served.passes.stop()
+        self.engine.abandon()
 
     async def up(self, language: Language | None = None, model: str | None = None) -> None:
         """A new process on the same port: empty pool and caches, maybe another model."""
