@@ -25,6 +25,8 @@ HEARTBEAT_S = 20.0
 TRAVELS = 5
 """Latest greetings of which the quickest tells the time to the target and back."""
 STALE_S = 5.0
+MAX_STALE = 16
+"""Kept-alive connections that one request may find dead: a server closes all that rest at a time."""
 LOOK_S = 2.0
 """How often a silent answer's connection is looked at: not every end of one wakes its reader."""
 JSON_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -94,8 +96,9 @@ class TargetClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; the answer's body is still to be read, by `chunks`.
 
-        A body of bytes is sent again, once, when a kept-alive connection turns out to be dead at
-        once. One that dies later, and its server, may have died of this very request.
+        A body of bytes is sent again when a kept-alive connection turns out to be dead at once,
+        over the next one, and at last over a new one. One that dies later, and its server, may
+        have died of this very request.
 
         Raises:
             TargetUnreachable: no answer began.
@@ -123,7 +126,7 @@ class TargetClient:
             headers["Authorization"] = f"Bearer {self._settings.api_key.get_secret_value()}"
         url = self._resolve(path)
         use: dict[str, bool] = {}
-        for attempt in (1, 2):
+        for attempt in range(MAX_STALE + 1):
             began_s = time.monotonic()
             try:
                 async with self._stoppable():
@@ -137,7 +140,7 @@ class TargetClient:
                     )
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 quick = time.monotonic() - began_s < self.stale_s
-                stale = use.pop("reused", False) and quick and attempt == 1
+                stale = use.pop("reused", False) and quick and attempt < MAX_STALE
                 if not stale or not isinstance(data, bytes | None):
                     raise TargetUnreachable(
                         f"The target {self.name} gave no answer ({type(error).__name__}).",

@@ -35,7 +35,7 @@ async def test_it_finds_another_one(
 ) -> None:
     options = PoolOptions(rtt_ms=0.0, mode=mode, n_match=OTHER_N_MATCH)
     async with DemoPool(binaries, demo_models, options) as pool:
-        assert await probed(pool) == PoolFacts(OTHER_N_MATCH, mode == "ngram-draft")
+        assert await probed(pool) == PoolFacts(OTHER_N_MATCH, drafts_itself=mode == "ngram-draft")
 
 
 async def test_a_server_that_only_drafts_by_itself_has_no_pool(

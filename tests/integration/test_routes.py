@@ -93,8 +93,9 @@ class Pair:
     async def ask(
         self, name: str, prompt: Prompt, said: list[str], num_tokens: int = NUM_TOKENS
     ) -> Answer:
-        """A stream from a route; its pieces go to `said` as they come."""
-        fields = {"model": name}
+        """A stream from a route; its pieces go to `said` as they come. Long ones do not end by
+        themselves."""
+        fields = {"model": name, "ignore_eos": num_tokens == LONG_TOKENS}
         return await ask(
             self.front, prompt.messages, num_tokens, on_text=said.append, fields=fields
         )

@@ -209,6 +209,25 @@ async def test_a_stale_connection_is_replaced_once(data: bytes | None) -> None:
     assert len(heads) == 3
 
 
+async def test_all_stale_connections_are_replaced() -> None:
+    """They rest side by side, and the server closes all of them while the loop is busy."""
+    heads: list[bytes] = []
+    together = asyncio.Barrier(3)
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(BODY))
+        if len(heads) <= 3:
+            await together.wait()
+        writer.write(HEAD % 2 + b"ok")
+        await writer.drain()
+        heads.append(await reader.readuntil(BODY))
+
+    async with raw_server(handle) as url, connected(url) as client:
+        assert await asyncio.gather(*(read(client) for _ in range(3))) == [b"ok"] * 3
+        assert await read(client) == b"ok"
+    assert len(heads) == 7  # three that die of it, and one that is new
+
+
 async def test_what_may_have_killed_the_target_is_not_sent_to_the_next_one() -> None:
     heads: list[bytes] = []
 
