@@ -26,7 +26,7 @@ TRAVELS = 5
 """Latest greetings of which the quickest tells the time to the target and back."""
 STALE_S = 5.0
 MAX_STALE = 16
-"""Kept-alive connections that one request may find dead: a server closes all that rest at a time."""
+"""Kept-alive connections that a request may find dead: a server closes all that rest at once."""
 LOOK_S = 2.0
 """How often a silent answer's connection is looked at: not every end of one wakes its reader."""
 JSON_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
