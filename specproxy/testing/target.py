@@ -142,6 +142,8 @@ class ScriptedTarget:
         trace: TracebackType | None,
     ) -> None:
         assert self._runner is not None
+        if self._site is not None:
+            await self._refuse_connections()
         self._abort_connections()
         await self._runner.cleanup()
         await self._served.passes.stop()
@@ -149,6 +151,7 @@ class ScriptedTarget:
     async def down(self) -> None:
         """The process dies: connections are reset, new ones refused."""
         if self._site is not None:
+            await self._refuse_connections()
             await self._site.stop()
             self._site = None
         self._abort_connections()
@@ -187,6 +190,16 @@ class ScriptedTarget:
         self._site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
         await self._site.start()
         self._port = self._runner.addresses[0][1]
+
+    async def _refuse_connections(self) -> None:
+        """Accept no more, and let what was accepted become a connection: Python's server would
+        drop it half made (gh-109564)."""
+        assert self._site is not None
+        server = self._site._server
+        for listening in getattr(server, "sockets", ()):
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     def _abort_connections(self) -> None:
         assert self._runner is not None
