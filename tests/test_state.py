@@ -48,6 +48,17 @@ def kept(folder: Path) -> Path:
     return state.path
 
 
+def starts_cold_with_a_warning(folder: Path) -> None:
+    """What is there cannot be recalled; one line says so, and what is learned anew is saved."""
+    state, acceptance, observed = a_life(folder)
+    with capture_logs() as lines:
+        state.recall("draft", "target", 0.0)
+    assert [line["log_level"] for line in lines] == ["warning"]
+    assert acceptance.saved() == AcceptanceModel().saved()
+    learn(acceptance, observed)
+    state.save()
+
+
 def test_the_next_life_starts_warm(tmp_path: Path) -> None:
     path = kept(tmp_path / "new")
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -97,13 +108,7 @@ def test_a_file_that_is_no_good_costs_a_cold_start_and_a_line(
 ) -> None:
     path = kept(tmp_path)
     path.write_bytes(content)
-    state, acceptance, observed = a_life(tmp_path)
-    with capture_logs() as lines:
-        state.recall("draft", "target", 0.0)
-    assert [line["log_level"] for line in lines] == ["warning"]
-    assert acceptance.saved() == AcceptanceModel().saved()
-    learn(acceptance, observed)
-    state.save()
+    starts_cold_with_a_warning(tmp_path)
     assert json.loads(path.read_bytes())["version"] == 1
 
 
@@ -132,13 +137,7 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_stops_nothing(tmp_path
 
 def test_a_folder_that_may_not_be_looked_into_costs_a_cold_start_and_a_line(tmp_path: Path) -> None:
     """A name that is too long is refused as a forbidden folder is, to root as well."""
-    state, acceptance, observed = a_life(tmp_path / ("x" * 300))
-    with capture_logs() as lines:
-        state.recall("draft", "target", 0.0)
-    assert [line["log_level"] for line in lines] == ["warning"]
-    assert acceptance.saved() == AcceptanceModel().saved()
-    learn(acceptance, observed)
-    state.save()
+    starts_cold_with_a_warning(tmp_path / ("x" * 300))
 
 
 def test_no_file_yet_is_nothing_to_tell(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ _PRIOR_FIXED_S = 0.05
 _PRIOR_ROW_S = 0.002
 _PRIOR_WEIGHT = 0.5
 _FORGETTING = 0.97
-_MAX_SURPRISE = 3.0
+_KNOWN_PASSES, _MAX_SURPRISE = 3, 3.0
 _MIN_S = 1e-6
 _GATHER_SHARE = 0.15
 
@@ -56,16 +56,21 @@ class PassCost:
         of alternating half-empty passes."""
         return _GATHER_SHARE * self.pass_s(1)
 
+    def plausible_s(self, num_rows: int, duration_s: float) -> float:
+        """What a pass that took `duration_s` counts as: one much slower than expected (a hiccup of
+        the network, somebody else's prompt) is a moderately slow one, once passes are known."""
+        if self.num_observed < _KNOWN_PASSES:
+            return duration_s
+        return min(duration_s, _MAX_SURPRISE * self.pass_s(num_rows))
+
     def observe(self, num_rows: int, duration_s: float) -> None:
-        """A pass of a known shape took so long. One much slower than expected (a hiccup of the
-        network) counts as a moderately slow one."""
+        """A pass of a known shape took so long."""
         if num_rows > MAX_ROWS:
             return
         if not self.num_observed:  # it tells how quick passes are here, not what they consist of
             share = min(1.0, duration_s / self.pass_s(num_rows))
             self.fixed_s, self.row_s = share * self.fixed_s, share * self.row_s
-        if self.num_observed >= 3:
-            duration_s = min(duration_s, _MAX_SURPRISE * self.pass_s(num_rows))
+        duration_s = self.plausible_s(num_rows, duration_s)
         self.num_observed += 1
         self._weight = _FORGETTING * self._weight + 1.0
         self._x = _FORGETTING * self._x + num_rows

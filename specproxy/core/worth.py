@@ -33,8 +33,6 @@ _SEED_ROWS = 8
 """Of a pass after a miss."""
 _LEAST_GAIN, _RETURN_GAIN = 1.03, 1.08
 _MIN_PASSES, _PROVEN_PASSES = 48, 240
-_KNOWN_PASSES, _LONGEST = 3, 3.0
-"""Once so many passes are known, one counts as so many times the expected one at most."""
 _LOSS = 1.03
 
 
@@ -153,9 +151,8 @@ class Worth:
         """
         if num_rows is not None:
             self.cost.observe(num_rows, duration_s)
-        if self.cost.num_observed >= _KNOWN_PASSES:  # somebody else's prompt, a hiccup of the link
-            most_rows = 2 * self.n_max + 1 if num_rows is None else num_rows
-            duration_s = min(duration_s, _LONGEST * self.cost.pass_s(most_rows))
+        most_rows = 2 * self.n_max + 1 if num_rows is None else num_rows
+        duration_s = self.cost.plausible_s(most_rows, duration_s)
         fresh, self._fresh_tokens = self._fresh_tokens, 0
         self._time_s = _FORGET_PASS * self._time_s + duration_s
         self._tokens = _FORGET_PASS * self._tokens + fresh

@@ -33,15 +33,21 @@ async def client(target: ScriptedTarget) -> AsyncIterator[TargetClient]:
         yield running
 
 
-@pytest.fixture
-async def seeder(client: TargetClient) -> AsyncIterator[Seeder]:
-    made = Seeder(
+def made_seeder(client: TargetClient, worth: Worth | None = None) -> Seeder:
+    """Seeds of 32 tokens."""
+    return Seeder(
         client,
         n_match=N_MATCH,
         seed_slot=SEED_SLOT,
         max_tokens=32,
         num_context=4096,
+        worth=worth,
     )
+
+
+@pytest.fixture
+async def seeder(client: TargetClient) -> AsyncIterator[Seeder]:
+    made = made_seeder(client)
     task = spawn(made.run(), name="seeder")
     yield made
     await stop(task)
@@ -164,13 +170,7 @@ async def test_nothing_is_sent_for_an_answer_that_has_ended(
 async def test_the_end_of_the_seeder_ends_its_flights(
     target: ScriptedTarget, client: TargetClient
 ) -> None:
-    seeder = Seeder(
-        client,
-        n_match=N_MATCH,
-        seed_slot=SEED_SLOT,
-        max_tokens=32,
-        num_context=4096,
-    )
+    seeder = made_seeder(client)
     task = spawn(seeder.run(), name="seeder")
     drafts = Drafts()
     target.clock.hold()
@@ -205,7 +205,7 @@ async def test_no_seed_leaves_when_the_context_is_nearly_full(
 
 
 async def test_no_answer_waits_for_another_to_end(client: TargetClient) -> None:
-    seeder = Seeder(client, n_match=N_MATCH, seed_slot=SEED_SLOT, max_tokens=32, num_context=4096)
+    seeder = made_seeder(client)
     one, other, slot = Drafts(), Drafts(first=520), SeedSlot()
     with seeder.serving(one.tree), seeder.serving(other.tree):
         other.grow(40)
@@ -223,14 +223,7 @@ async def test_no_answer_waits_for_another_to_end(client: TargetClient) -> None:
 
 async def test_a_pause_before_a_seeded_answer_is_no_pass(client: TargetClient) -> None:
     worth, drafts = Worth(N_MATCH), Drafts()
-    seeder = Seeder(
-        client,
-        n_match=N_MATCH,
-        seed_slot=SEED_SLOT,
-        max_tokens=32,
-        num_context=4096,
-        worth=worth,
-    )
+    seeder = made_seeder(client, worth=worth)
     seeder.passed(0.0)  # of an answer that is not seeded
     seeder.passed(0.2)
     with seeder.serving(drafts.tree):
@@ -245,14 +238,7 @@ async def test_reading_a_prompt_beside_an_answer_says_nothing_of_seeds(
     client: TargetClient,
 ) -> None:
     worth, one, other = Worth(N_MATCH), Drafts(), Drafts(first=520)
-    seeder = Seeder(
-        client,
-        n_match=N_MATCH,
-        seed_slot=SEED_SLOT,
-        max_tokens=32,
-        num_context=4096,
-        worth=worth,
-    )
+    seeder = made_seeder(client, worth=worth)
     with seeder.serving(one.tree), seeder.serving(other.tree):
         for now_s in (0.0, 30.0, 60.0):
             seeder.passed(now_s)
@@ -267,14 +253,7 @@ async def test_reading_a_prompt_beside_an_answer_says_nothing_of_seeds(
 async def test_what_rows_cost_is_learned_far_from_the_target(client: TargetClient) -> None:
     client._travels.append(0.05)
     worth, drafts = Worth(N_MATCH), Drafts()
-    seeder = Seeder(
-        client,
-        n_match=N_MATCH,
-        seed_slot=SEED_SLOT,
-        max_tokens=32,
-        num_context=4096,
-        worth=worth,
-    )
+    seeder = made_seeder(client, worth=worth)
     task = spawn(seeder.run(), name="seeder")
     with seeder.serving(drafts.tree):
         for _ in range(8):
