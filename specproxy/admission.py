@@ -4,6 +4,7 @@ Pure. Where equality cannot be promised the answer is "leave it": slower, never 
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -74,10 +75,18 @@ def transcript_of(kind: Kind, body: Mapping[str, Any]) -> str | None:
 
 def num_choices(kind: Kind, body: Mapping[str, Any]) -> int:
     """How many choices the answer has, of all its prompts."""
+    return num_choices_each(kind, body) * num_prompts(kind, body)
+
+
+def num_choices_each(kind: Kind, body: Mapping[str, Any]) -> int:
+    """How many choices each prompt has, as the target counts them: at least one, and 2.7 are two.
+    What else it finds there it refuses."""
     if kind == "messages":  # what the target makes of them has no such field
         return 1
     asked = next((body[name] for name in ("n_cmpl", "n") if body.get(name) is not None), 1)
-    return max(1, (asked if type(asked) is int else 1) * num_prompts(kind, body))
+    if type(asked) is not int and not (type(asked) is float and math.isfinite(asked)):
+        return 1
+    return max(1, int(asked))
 
 
 def num_prompts(kind: Kind, body: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from specproxy.admission import (
     admit,
     num_choices,
+    num_choices_each,
     num_prompts,
     single_prompt,
     transcript_of,
@@ -109,10 +110,20 @@ def test_an_image_tells_conversations_apart_by_its_beginning() -> None:
         ({"prompt": ["a", "b"], "n": 2}, 4),
         ({"prompt": [1, 2], "n": 2}, 2),
         ({"prompt": []}, 1),
+        ({"n": 0, "prompt": ["a", "b"]}, 2),
+        ({"n": -1, "prompt": ["a", "b"]}, 2),
+        ({"n": 2.7, "prompt": ["a", "b"]}, 4),
+        ({"n": 0.9}, 1),
+        ({"n": True}, 1),
+        ({"n": float("inf")}, 1),
+        ({"n": float("nan")}, 1),
+        ({"n": 10**9}, 10**9),
     ],
 )
 def test_choices_are_counted(body: dict[str, Any], expected: int) -> None:
-    assert num_choices("native", {**TEXT, **body}) == expected
+    body = {**TEXT, **body}
+    assert num_choices("native", body) == expected
+    assert num_choices_each("native", body) * num_prompts("native", body) == expected
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("chat", 2), ("responses", 2), ("messages", 1)])

@@ -81,6 +81,7 @@ class SlotLeases:
         any are idle: the least recently used one, for more choices the first ones.
 
         Args:
+            num_choices: fewer than one are one, for that is what a prompt takes at least.
             seeding: seeds keep the seed slot in use; else it may be chosen, too.
 
         Source: `get_available_slot`, `get_free_slots` in llama.cpp's server-context.cpp.
@@ -89,7 +90,7 @@ class SlotLeases:
         if not idle:
             return []
         first = min(idle, key=lambda slot: (slot.last_used, -slot.index))
-        more = [slot for slot in idle if slot is not first][: num_choices - 1]
+        more = [slot for slot in idle if slot is not first][: max(0, num_choices - 1)]
         return [_hold(slot, Lease("", _nobody_waits)) for slot in (first, *more)]
 
     def take_named(self, index: int) -> list[Lease]:

@@ -16,7 +16,7 @@ from specproxy.admission import (
     Admission,
     admit,
     named_slot,
-    num_choices,
+    num_choices_each,
     num_prompts,
     takes_slot,
     transcript_of,
@@ -149,7 +149,7 @@ async def _placed(
         return
     transcript, named = transcript_of(kind, body), takes_slot(kind)
     if transcript is None:
-        num_each = num_choices(kind, body) // num_prompts(kind, body)
+        num_each = num_choices_each(kind, body)
         with answers.beside(num_prompts(kind, body), num_each, named_slot(kind, body)):
             yield raw
         return

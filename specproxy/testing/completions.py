@@ -113,13 +113,19 @@ def read_job(served: Served, kind: str, body: dict[str, Any]) -> Job:
     elif kind == "infill":
         body = {**body, "prompt": f"{body.get('input_prefix', '')}{body.get('prompt', '')}"}
     prompts = read_prompts(body, served.language.vocabulary)
-    params = read_params(body, chat=chat, thinks=served.language.thinks, own_limit=served.own_limit)
+    params = read_params(
+        body,
+        num_slots=len(served.passes.engine.slots),
+        chat=chat,
+        thinks=served.language.thinks,
+        own_limit=served.own_limit,
+    )
     letters = string.ascii_letters + string.digits
     name = "chatcmpl-" + "".join(served.entropy.choices(letters, k=32))
     reply = shapes.Reply(served.language.vocabulary, served.model, name, served.speculative)
     job = Job(kind, served, reply)
     for prompt in prompts:
-        for choice in range(max(1, params.num_choices)):
+        for choice in range(params.num_choices):
             job.add(list(prompt), params, is_child=choice > 0)
     return job
 

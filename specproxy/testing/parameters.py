@@ -58,7 +58,12 @@ class CompletionParams:
 
 
 def read_params(
-    body: Mapping[str, Any], *, chat: bool = False, thinks: bool = False, own_limit: int = -1
+    body: Mapping[str, Any],
+    *,
+    num_slots: int,
+    chat: bool = False,
+    thinks: bool = False,
+    own_limit: int = -1,
 ) -> CompletionParams:
     """Raises BadRequest with the message llama-server gives."""
     stop = body.get("stop", [])
@@ -82,7 +87,7 @@ def read_params(
         verbose=_flag(body, "verbose", False),
         num_probs=int(num_probs),
         stop=tuple(str(word) for word in stop or ()),
-        num_choices=int(_number(body, "n_cmpl", "n", default=1)),
+        num_choices=_num_choices(body, num_slots),
         id_slot=int(_number(body, "id_slot", default=-1)),
         tools=bool(body.get("tools")) and chat,
         thinks=chat and thinks and body.get("reasoning_format") != "none",
@@ -139,6 +144,16 @@ def _one_prompt(prompt: object, vocabulary: ToyVocabulary) -> list[int]:
     if any(not 0 <= token < len(vocabulary) for token in tokens):
         raise BadRequest("Prompt contains invalid tokens")
     return tokens
+
+
+def _num_choices(body: Mapping[str, Any], num_slots: int) -> int:
+    name = "n" if body.get("n_cmpl") is None else "n_cmpl"
+    asked = int(_number(body, name, default=1))
+    if not 1 <= asked <= num_slots:
+        raise BadRequest(
+            f"Field '{name}': Value must be between 1 <= value <= {num_slots}, but got {asked}"
+        )
+    return asked
 
 
 def _number(body: Mapping[str, Any], *names: str, default: float) -> float:

@@ -1,5 +1,6 @@
 """Slot leases: first come first served, a conversation comes back to its slot."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,6 +120,13 @@ def test_more_choices_take_the_first_slots() -> None:
     leases.release(used)
     assert (used.slot, slots_of(leases.take(3, seeding=True))) == (0, [3, 0, 1])
     assert slots_of(leases.take(3, seeding=True)) == [2]
+
+
+@pytest.mark.parametrize("num_choices", [0, -1, -5])
+def test_no_choices_are_one(num_choices: int) -> None:
+    leases = SlotLeases(4)
+    assert len(leases.take(num_choices, seeding=True)) == 1
+    assert leases.num_busy == 1
 
 
 def test_the_slot_for_seeds_may_have_rested_longest() -> None:

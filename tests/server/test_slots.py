@@ -2,6 +2,7 @@
 another is idle, and no answer runs in the slot for seeds."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from specproxy.core.tasks import spawn, stop
 from specproxy.testing import Language, until
 from specproxy.testing.differential import differs
-from specproxy.testing.rig import PATHS, Rig, proxied
+from specproxy.testing.rig import PATHS, Answer, Rig, proxied
 
 LANGUAGE = Language(mean_length=0)
 LONG = 3000
@@ -92,3 +93,50 @@ async def test_several_that_cannot_name_their_slots_get_one_each() -> None:
             await rig.rest()
         assert not any(2 in one.emitted for one in rig.target.passes)
         assert {len(tokens) > 40 for slot, tokens in held(rig).items() if slot < 2} == {True}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("num_choices", [0, -1, "x", 1.5, 2.7, 10**9, 4, 5])
+async def test_whatever_number_of_choices_is_left_to_the_target(
+    num_choices: object, stream: bool
+) -> None:
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        ("chat", chat("Hi")),
+        *((kind, {"prompt": "Hi"}) for kind in ("completions", "native")),
+        *((kind, {"prompt": ["The sea", "The moon"]}) for kind in ("completions", "native")),
+    ]
+    limit = {"max_tokens": 4, "n_predict": 4, "temperature": 0, "stream": stream}
+    async with proxied(LANGUAGE, num_slots=4) as rig:
+        for kind, body in bodies:
+            body = {**body, **limit, "n": num_choices}
+            got, alone = await rig.ask(kind, body), await rig.alone(kind, body)
+            assert (got.status, got.whole) == (alone.status, True)
+            assert said_by(got) == said_by(alone)
+        await rig.rest()
+
+
+def said_by(got: Answer) -> Any:
+    """All that was said, where choices come in any order."""
+    if got.content_type != "text/event-stream":
+        return got.content
+    return sorted(json.dumps(event, sort_keys=True) for event in got.content)
+
+
+async def test_a_broken_number_of_choices_does_not_cut_the_stream() -> None:
+    body = {"prompt": ["The sea", "What of the moon?"], "n": 2.7, "stream": True, "seed": 0}
+    async with proxied(Language(mean_length=30), num_slots=4, pass_ms=2.0) as rig:
+        got = await rig.ask("native", {**body, "n_predict": 80})
+        assert sum(event["stop"] for event in got.events if event) == 4
+
+
+@pytest.mark.parametrize("num_choices", [0, -1])
+async def test_nobody_waits_behind_choices_that_the_target_will_refuse(num_choices: int) -> None:
+    async with proxied(LANGUAGE, num_slots=4) as rig:
+        rig.target.faults.match = lambda request: request.path == PATHS["completions"]
+        rig.target.faults.delay_s = 10.0
+        body = {"prompt": ["The sea", "The moon"], "n": num_choices}
+        beside = spawn(rig.ask("completions", body), name="beside")
+        await rig.target.wait_for(PATHS["completions"], 1)
+        got = await rig.ask("chat", chat("Who are you?"))
+        assert (got.status, beside.done()) == (200, False)
+        await stop(beside)
