@@ -11,6 +11,8 @@ from tests.command_lines import Ended, tried
 
 POOLS = Path(__file__).parents[1] / "configs/pools"
 PLANS = [("pool", "plan", str(POOLS / f"{name}.yaml")) for name in ("lan", "nas", "wan")]
+LONG = "/tmp/" + "x" * 300
+"""What cannot be looked at, even by root."""
 NOT_STARTED = ("pool", "down", str(POOLS / "lan.yaml"))
 WRONG: list[tuple[tuple[str, ...], str]] = [
     (("pool", "plan", "/nowhere.yaml"), "There is no pool file /nowhere.yaml"),
@@ -18,6 +20,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("inspect", "/nowhere.gguf"), "cannot be read"),
     (("inspect", __file__), "is no GGUF file"),
     (("distribute", "/nowhere.gguf", "/tmp"), "There is no /nowhere.gguf"),
+    (("distribute", LONG, "/tmp"), "cannot be read: File name too long"),
     (("distribute", __file__), "no place to copy to"),
     (("distribute", __file__, "/tmp", "--way", "ftp"), "--way ftp does not exist"),
     (("relay", "nonsense"), "is no worker's address"),

@@ -78,7 +78,7 @@ def build_folder(features: tuple[str, ...] | None = None) -> Path:
 def cached_build() -> Path | None:
     """The cached build's folder, if it is complete."""
     folder = build_folder()
-    return folder if (folder / STAMP).is_file() else None
+    return folder if os.path.isfile(folder / STAMP) else None
 
 
 def find_directory() -> Path | None:
@@ -112,7 +112,7 @@ def find_libraries() -> Path:
 
 def holds_libllama(folder: Path) -> bool:
     """Whether `folder` has libllama as a shared library."""
-    return any((folder / f"libllama.{suffix}").exists() for suffix in ("so", "dylib"))
+    return any(os.path.exists(folder / f"libllama.{suffix}") for suffix in ("so", "dylib"))
 
 
 def which(names: tuple[str, ...], directory: Path | None = None) -> Path | None:

@@ -25,6 +25,9 @@ from specproxy.pool.poolfile import PoolFile, read_pool
 from specproxy.pool.sizes import bytes_text
 from specproxy.pool.transfer import Destination, Way, look, send, size_of
 
+_WHAT = "Give a GGUF file or a folder of files."
+_MAY_READ = "It must be a file or a folder that this user may read."
+
 
 async def distribute_command(
     source: Path,
@@ -80,15 +83,35 @@ def files_of(source: Path) -> list[Path]:
     """The files that a model or folder consists of.
 
     Raises:
-        ConfigError: one is missing.
+        ConfigError: one is missing, or may not be read.
     """
-    files = sorted(source.iterdir()) if source.is_dir() else parts_of(source)
-    files = [path for path in files if not (source.is_dir() and path.is_dir())]
-    missing = [path for path in files if not path.is_file()]
-    if missing or not files:
-        what = missing[0] if missing else f"file in {source}"
-        raise ConfigError(f"There is no {what}.", remedy="Give a GGUF file or a folder of files.")
+    try:
+        files = sorted(path for path in source.iterdir() if not path.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        files = parts_of(source)
+    except OSError as error:
+        raise ConfigError(
+            f"{source} cannot be read: {error.strerror}.",
+            remedy=_MAY_READ,
+        ) from error
+    if not files:
+        raise ConfigError(f"There is no file in {source}.", remedy=_WHAT)
+    for path in files:
+        _check_file(path)
     return files
+
+
+def _check_file(path: Path) -> None:
+    """Raises ConfigError where it cannot be copied."""
+    try:
+        if not path.is_file():
+            raise ConfigError(f"There is no {path}.", remedy=_WHAT)
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}.",
+            remedy=_MAY_READ,
+        ) from error
 
 
 def destination_of(place: str, ssh: str | None = None) -> Destination:

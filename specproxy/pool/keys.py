@@ -48,5 +48,5 @@ def key_variables(pool: PoolFile, command: Command) -> dict[str, str]:
 def _first_word(path: Path) -> str | None:
     try:
         return next(iter(path.read_text(encoding="utf-8").split()), None)
-    except OSError:
+    except (OSError, ValueError):
         return None

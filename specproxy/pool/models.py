@@ -7,6 +7,7 @@ Invariant: a model in the cache folder is complete; it gets its name last.
 """
 
 import hashlib
+import os
 import shutil
 import sys
 import tempfile
@@ -55,7 +56,7 @@ def find_models(*, weak_draft: bool = False) -> DemoModels | None:
     """The demo's models if they are all there; never fetches anything."""
     models = _paths(weak_draft=weak_draft)
     wanted = (models.target, models.draft, models.weak_draft)
-    return models if all(path is None or path.is_file() for path in wanted) else None
+    return models if all(path is None or os.path.isfile(path) for path in wanted) else None
 
 
 def ensure_models(*, weak_draft: bool = False, console: Console | None = None) -> DemoModels:

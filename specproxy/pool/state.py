@@ -59,6 +59,14 @@ class State:
                 remedy="End the pool's processes by hand and remove the file.",
             ) from error
 
+    def begin(self) -> None:
+        """Before anything is started: whatever will be can be written down.
+
+        Raises:
+            PoolError: it cannot.
+        """
+        self._write([])
+
     def add(self, process: Running) -> None:
         """Write down one more."""
         self._write([*self.read(), process])
@@ -72,8 +80,14 @@ class State:
             self.path.unlink(missing_ok=True)
 
     def _write(self, processes: list[Running]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(".new")
         text = json.dumps([dataclasses.asdict(each) for each in processes], indent=1)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(self.path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(self.path)
+        except OSError as error:
+            raise PoolError(
+                f"The record {self.path} cannot be written: {error.strerror}.",
+                remedy="Set XDG_CACHE_HOME to a folder that you may write to.",
+            ) from error

@@ -59,6 +59,7 @@ async def up_command(
         )
     with Step(console, "Comparing versions"):
         await check_versions(plan.pool, plan.commands)
+    state.begin()
     try:
         await _start_all(plan, state, console, out, timeout_s)
     except BaseException:

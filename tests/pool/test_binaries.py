@@ -6,6 +6,7 @@ import pytest
 
 from specproxy.errors import SetupError
 from specproxy.llama import location
+from specproxy.llama.location import cached_build, holds_libllama
 from specproxy.pool.binaries import find_binaries
 
 AMX_MACHINE = (
@@ -94,3 +95,12 @@ def test_machines_that_differ_do_not_share_a_build() -> None:
     folders = {location.build_folder(location.cpu_features(machine)) for machine in machines}
     assert len(folders) == len(machines)
     assert all(location.bindings_version() in folder.name for folder in folders)
+
+
+def test_what_cannot_be_looked_at_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbidden = tmp_path / ("x" * 300)
+    assert not holds_libllama(forbidden)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(forbidden))
+    assert cached_build() is None

