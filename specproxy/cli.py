@@ -6,9 +6,7 @@ Exit codes: 0 it did what it should; 1 it did not (a part failed, or a compariso
 2 settings, flags or the set-up are wrong; 130 and 143 for SIGINT and SIGTERM.
 """
 
-import signal
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +19,7 @@ from specproxy.equivalence_cli import register as register_equivalence
 from specproxy.errors import ConfigError, SetupError, SpecproxyError
 from specproxy.pool_cli import register as register_pool
 from specproxy.probe_cli import register as register_probe
-from specproxy.running import run_until_told
+from specproxy.running import run_until_told, serve_until_told
 
 if TYPE_CHECKING:
     from specproxy.settings import Settings
@@ -87,7 +85,7 @@ def serve(
     settings = _configured(config, listen={"host": host, "port": port})
     from specproxy.serve import serve as run_proxy
 
-    _serve_until_told(lambda: run_proxy(settings, Console(stderr=True), Console()))
+    raise typer.Exit(serve_until_told(lambda: run_proxy(settings, Console(stderr=True), Console())))
 
 
 @app.command()
@@ -115,7 +113,9 @@ def coordinator(
     )
     from specproxy.coordinate import coordinate
 
-    _serve_until_told(lambda: coordinate(settings, Console(stderr=True), Console()))
+    raise typer.Exit(
+        serve_until_told(lambda: coordinate(settings, Console(stderr=True), Console()))
+    )
 
 
 @app.command()
@@ -166,12 +166,6 @@ def _given(**sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
         for name, section in sections.items()
     }
     return {name: section for name, section in said.items() if section}
-
-
-def _serve_until_told(work: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
-    """Run a server; being told to stop is no failure."""
-    code = run_until_told(work)
-    raise typer.Exit(0 if code in (128 + signal.SIGINT, 128 + signal.SIGTERM) else code)
 
 
 @app.command()

@@ -5,11 +5,18 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+Work = Callable[[], Coroutine[Any, Any, int | None]]
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
-def run_until_told(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+
+def run_until_told(work: Work, *, loop_factory: LoopFactory | None = None) -> int:
     """Run `work` to its end; SIGINT and SIGTERM cancel it, and what it holds is given back.
 
-    A second signal cancels again: what drains then ends at once.
+    A second signal cancels again: what drains then ends at once. Who started us may have had SIGINT
+    ignored, as shells do for what runs in the background; it is heeded all the same.
+
+    Args:
+        loop_factory: makes the loop; None: asyncio's own.
 
     Returns:
         Its result, or 128 plus the signal's number.
@@ -33,4 +40,11 @@ def run_until_told(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
                 raise
             return 128 + caught[0]
 
-    return asyncio.run(until_told())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(until_told())
+
+
+def serve_until_told(work: Work, *, loop_factory: LoopFactory | None = None) -> int:
+    """As `run_until_told`; being told to stop is how a server ends, and no failure: 0."""
+    code = run_until_told(work, loop_factory=loop_factory)
+    return 0 if code in (128 + signal.SIGINT, 128 + signal.SIGTERM) else code

@@ -4,6 +4,7 @@ They must be there already (`make setup`); a test never compiles or downloads.
 """
 
 import gc
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -19,7 +20,13 @@ from tests.tiny_mamba import write_mamba
 
 
 def pytest_configure() -> None:
-    """Tracebacks in the log of a test that failed are plain: the rich ones take 0.1 s each."""
+    """What tests start begins with SIGINT as in a terminal: shells have it ignored for what runs in
+    the background, and children inherit that.
+
+    Tracebacks in the log of a test that failed are plain: the rich ones take 0.1 s each.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     plain = structlog.dev.ConsoleRenderer(
         colors=False, exception_formatter=structlog.dev.plain_traceback
     )

@@ -59,16 +59,25 @@ def test_a_pool_that_was_not_started_is_said(ended: dict[tuple[str, ...], Ended]
     assert "was not started from this machine" in ended[NOT_STARTED].stdout
 
 
-def test_a_relay_says_where_it_listens_and_ends_when_told() -> None:
-    command = [sys.executable, "-u", "-m", "specproxy.cli", "relay", "127.0.0.1:9", "--rtt-ms", "5"]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ignored", ["", "INT"])
+def test_a_relay_says_where_it_listens_and_ends_when_told(
+    number: signal.Signals, ignored: str
+) -> None:
+    """Also where SIGINT is ignored, as shells have it for what runs in the background."""
+    shell = ["/bin/sh", "-c", f"trap '' {ignored}; exec \"$@\"" if ignored else 'exec "$@"', "sh"]
+    relay = [sys.executable, "-u", "-m", "specproxy.cli", "relay", "127.0.0.1:9", "--rtt-ms", "5"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*shell, *relay], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.endswith("-> 127.0.0.1:9\n")
         assert "--rpc 127.0.0.1:" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        process.send_signal(number)
+        try:
+            _, stderr = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 0
     assert stderr == ""

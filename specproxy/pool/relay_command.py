@@ -8,6 +8,7 @@ from rich.console import Console
 from specproxy.errors import ConfigError
 from specproxy.llama.rpc import split_endpoint
 from specproxy.pool.relay import DelayRelay, precise_loop
+from specproxy.running import serve_until_told
 
 _LAST_PORT = 65535
 
@@ -21,7 +22,7 @@ def relay_command(
     mbit_s: float | None = None,
     port: int = 0,
 ) -> int:
-    """Relay connections until SIGINT; returns the exit code.
+    """Relay connections until SIGINT or SIGTERM; returns the exit code.
 
     Args:
         targets: `host:port` of each worker.
@@ -40,12 +41,7 @@ def relay_command(
         DelayRelay(*endpoint, rtt_ms, port + at if port else 0, jitter_ms=jitter_ms, mbit_s=mbit_s)
         for at, endpoint in enumerate(endpoints)
     ]
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        asyncio.Runner(loop_factory=precise_loop) as runner,
-    ):
-        runner.run(_serve(relays, targets, out))
-    return 0
+    return serve_until_told(lambda: _serve(relays, targets, out), loop_factory=precise_loop)
 
 
 async def _serve(relays: list[DelayRelay], targets: list[str], out: Console) -> None:
