@@ -154,6 +154,10 @@ class Seeder:
             self._wanted.set()
         return self.clock.num_passes
 
+    def forget(self) -> None:
+        """Something else is or was read in the seed slot: what it holds is not known."""
+        self._slot.forget()
+
     async def run(self) -> None:
         """Seed until cancelled."""
         try:

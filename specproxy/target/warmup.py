@@ -24,15 +24,26 @@ WORTH = 1.5
 
 
 class Warmer:
-    """Warms one target through its seed slot."""
+    """Warms one target through its seed slot.
+
+    Args:
+        tell_used: called before and after the slot reads something: it holds nothing else then.
+    """
 
     def __init__(
-        self, client: TargetClient, *, seed_slot: int, num_vocab: int, rng: random.Random
+        self,
+        client: TargetClient,
+        *,
+        seed_slot: int,
+        num_vocab: int,
+        rng: random.Random,
+        tell_used: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._seed_slot = seed_slot
         self._num_vocab = num_vocab
         self._rng = rng
+        self._tell_used = tell_used
         self.num_warmed = 0
 
     async def warm_up(
@@ -80,6 +91,10 @@ class Warmer:
             self._rng.randrange(self._num_vocab // 8, self._num_vocab) for _ in range(num_tokens)
         ]
         started = time.monotonic()
-        await plant(self._client, prompt, seed_slot=self._seed_slot)
+        self._tell_used()
+        try:
+            await plant(self._client, prompt, seed_slot=self._seed_slot)
+        finally:
+            self._tell_used()
         self.num_warmed += 1
         return time.monotonic() - started

@@ -160,7 +160,11 @@ class SeedingWay:
         """Warm the lengths that passes will have, where the link makes that worth while."""
         facts, settings = self._facts, self._settings
         warmer = Warmer(
-            self._client, seed_slot=facts.seed_slot, num_vocab=facts.num_vocab, rng=self._rng
+            self._client,
+            seed_slot=facts.seed_slot,
+            num_vocab=facts.num_vocab,
+            rng=self._rng,
+            tell_used=self._seeder.forget,
         )
         try:
             num_shares = min(facts.num_slots - 1, MOST_SHARES)
@@ -218,9 +222,14 @@ class SeedingWay:
                 for _ in range(min(num_prompts, self._facts.num_slots))
                 for lease in self._leases.take(num_choices, seeding=self._seeds_flow)
             ]
+        takes_seed_slot = any(lease.slot == self._facts.seed_slot for lease in leases)
         try:
+            if takes_seed_slot:
+                self._seeder.forget()
             yield
         finally:
+            if takes_seed_slot:
+                self._seeder.forget()
             for lease in leases:
                 self._leases.release(lease)
 

@@ -11,6 +11,7 @@ from specproxy.core.tasks import spawn, stop
 from specproxy.testing import Language, until
 from specproxy.testing.differential import differs
 from specproxy.testing.rig import PATHS, Answer, Rig, proxied
+from specproxy.ways.seeding import SeedingWay
 
 LANGUAGE = Language(mean_length=0)
 LONG = 3000
@@ -75,6 +76,17 @@ async def test_messages_come_back_to_their_slot_and_not_to_the_one_for_seeds(
             assert num_read < 80  # what was said last at most: the rest is in the slot's cache
             turns += [said(got.events if stream else [got.json]), "Go on"]
         assert num_slots == 2 or held(rig)[0] == others
+
+
+async def test_what_an_answer_left_in_the_slot_for_seeds_is_not_taken_for_a_seed() -> None:
+    async with proxied(LANGUAGE, num_slots=3, similarity=0.0, pass_ms=2.0) as rig:
+        way = rig.server.route.answers.way
+        assert isinstance(way, SeedingWay)
+        await rig.ask("chat", chat("Who are you?", max_tokens=30))
+        await rig.rest()
+        assert len(way._seeder._slot)
+        await rig.ask("native", {"prompt": "The sea", "id_slot": 2, "n_predict": 2})
+        assert not len(way._seeder._slot)
 
 
 def said(events: list[Any]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import random
 import time
 from collections.abc import AsyncIterator, Iterator
 
@@ -16,6 +17,7 @@ from specproxy.errors import TargetError
 from specproxy.settings import TargetSettings
 from specproxy.target.client import TargetClient
 from specproxy.target.seeding import Seeder, plant
+from specproxy.target.warmup import Warmer
 from specproxy.testing import CannedAnswer, ScriptedTarget, until
 
 N_MATCH, SEED_SLOT = 4, 1
@@ -122,6 +124,23 @@ async def test_the_slots_prefix_is_not_read_again(target: ScriptedTarget, seeder
             seeder.wake()
             await until(lambda: drafts.states == {SeedState.POOLED})
     assert [sum(one.prompted.values()) for one in target.passes] == [7, 3, 3, 3]
+
+
+async def test_what_warmed_the_slot_is_not_taken_for_a_seed(
+    target: ScriptedTarget, client: TargetClient, seeder: Seeder
+) -> None:
+    drafts = Drafts()
+    warmer = Warmer(
+        client, seed_slot=SEED_SLOT, num_vocab=99, rng=random.Random(0), tell_used=seeder.forget
+    )
+    for _ in range(2):
+        with seeder.serving(drafts.tree):
+            drafts.grow(3)
+            seeder.wake()
+            await until(lambda: drafts.states == {SeedState.POOLED})
+        await until(lambda: seeder.is_at_rest)
+        await warmer.run(9)
+    assert [sum(one.prompted.values()) for one in target.passes] == [7, 9, 7, 9]
 
 
 async def test_a_failed_seed_is_sent_again(target: ScriptedTarget, seeder: Seeder) -> None:
