@@ -89,7 +89,7 @@ class Lookahead:
             tip = tree.tip
             num_tokens = self._window.next_block(tree, self._acceptance)
             num_new = 0
-            if num_tokens and not self._drafter.vocabulary.is_end(tip.token):
+            if num_tokens and not self._ends(tip):
                 num_new = await self._draft(sequence, tip, num_tokens, windowed=True)
             if not num_new:
                 if not changed.is_set():
@@ -98,7 +98,8 @@ class Lookahead:
                 await changed.wait()
 
     async def _draft_branches(self, sequence: DraftSequence) -> None:
-        """Draft the target's likeliest ways off the main line."""
+        """Draft the target's likeliest ways off the main line; of a draft that would have to read
+        the whole context for each, take what it has said already: their first tokens."""
         tree = self._tree
         while True:
             changed = self._changed
@@ -109,7 +110,7 @@ class Lookahead:
             node = tree.branch(branch.parent, branch.token, branch.probability)
             if self._eager:
                 self._grew(1)
-            if not self._drafter.vocabulary.is_end(node.token) and self._window.branch_tokens > 1:
+            if self._drafter.can_branch and not self._ends(node) and self._window.branch_tokens > 1:
                 await self._draft(sequence, node, self._window.branch_tokens - 1)
 
     async def _draft(
@@ -133,6 +134,10 @@ class Lookahead:
         came = await sequence.draft(self._tree.context(start), num_tokens, on_token=take)
         self._tell_drafted(len(came), clock() - began_s)
         return len(came)
+
+    def _ends(self, node: Node) -> bool:
+        """Nothing comes after it."""
+        return self._drafter.vocabulary.is_end(node.token)
 
     @contextmanager
     def _opened(self) -> Iterator[DraftSequence]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from specproxy.core.acceptance import AcceptanceModel
+from specproxy.core.drafted import DraftToken
 from specproxy.core.observed import Observed
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.tree import SeedState
@@ -171,6 +172,25 @@ async def test_the_end_of_the_turn_is_not_drafted_beyond() -> None:
         assert session._tree is not None
         assert language.vocabulary.is_end(session._tree.tip.token)
         assert session.counts.num_drafted == 2
+
+
+def torn(language: Language, tokens: Sequence[int], num_tokens: int) -> list[DraftToken]:
+    """Right, but it could have said something else each time."""
+    said = drafter.perfect(language, tokens, num_tokens)
+    return [DraftToken(one.token, 0.5, ((one.token ^ 1, 0.45),)) for one in said]
+
+
+@pytest.mark.parametrize("can_branch", [True, False])
+async def test_a_draft_that_would_read_all_anew_is_asked_for_no_branch(*, can_branch: bool) -> None:
+    made = ScriptedDrafter(LANGUAGE, torn, can_branch=can_branch)
+    async with running(made) as (session, _):
+        await until(
+            lambda: session._tree and any(n.children[1:] for n in session._tree.main_line())
+        )
+        await asyncio.sleep(0.05)
+        line = [*PROMPT, *RIGHT]
+        beside = [tokens for tokens, _ in made.calls if tokens != line[: len(tokens)]]
+        assert bool(beside) is can_branch
 
 
 @pytest.mark.parametrize("behaviour", [drafter.empty, drafter.miscounting(5)])

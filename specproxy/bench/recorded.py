@@ -106,6 +106,10 @@ class RecordedDrafter:
     def alive(self) -> bool:
         return self.real.alive
 
+    @property
+    def can_branch(self) -> bool:
+        return self.real.can_branch
+
     def open(self, num_tokens: int | None = None) -> "RecordedSequence":
         return RecordedSequence(self, self.real.open(num_tokens))
 

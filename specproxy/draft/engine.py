@@ -76,6 +76,10 @@ class LlamaDrafter:
         return self._worker.alive
 
     @property
+    def can_branch(self) -> bool:
+        return self._worker.can_branch
+
+    @property
     def num_decoded_tokens(self) -> int:
         """Tokens evaluated so far, prompts included."""
         return self._worker.num_decoded_tokens

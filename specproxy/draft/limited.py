@@ -30,6 +30,10 @@ class LimitedDrafter:
     def alive(self) -> bool:
         return self._drafter.alive
 
+    @property
+    def can_branch(self) -> bool:
+        return self._drafter.can_branch
+
     def open(self, num_tokens: int | None = None) -> DraftSequence:
         least = self._num_tokens if num_tokens is None else min(num_tokens, self._num_tokens)
         return self._drafter.open(least)

@@ -57,6 +57,12 @@ class Drafter(Protocol):
         """False once the drafter failed for good."""
         ...
 
+    @property
+    def can_branch(self) -> bool:
+        """Whether a sequence can go on from the middle of another's context. Where it cannot, as
+        with recurrent models, it would read all of that anew."""
+        ...
+
     def open(self, num_tokens: int | None = None) -> DraftSequence:
         """A sequence of its own. With more sequences than KV rooms, one whose cache others hold,
         too, gives it up; where there is none, `draft` returns nothing.

@@ -49,6 +49,7 @@ class Worker:
     """Owns the context. All methods but `run` may be called from any thread.
 
     Attributes:
+        can_branch: the cache can share or forget a part of a sequence.
         num_decoded_tokens: rows evaluated so far.
         num_steps: decode passes so far.
         num_guessed, num_guesses_right: rows that guesses took, and those that saved one.
@@ -80,6 +81,7 @@ class Worker:
         self._batch = Batch(MAX_CHUNK + self._max_outputs)
         self._told: set[str] = set()
         self._limit = context_tokens
+        self.can_branch = True
         self.num_decoded_tokens = 0
         self.num_steps = 0
         self.num_guessed = self.num_guesses_right = 0
@@ -109,11 +111,13 @@ class Worker:
             context = self._open_context()
             try:
                 cache = DraftCache(context, self._num_sequences, Reach(self._limit))
+                self.can_branch = cache.can_cut
                 self.started.set_result(None)
                 while self._take_messages(cache):
                     self._admit(cache)
                     if self._running:
                         self._step(context, cache)
+                    self.can_branch = cache.can_cut  # a cut may have shown otherwise
             finally:
                 context.close()
         except Exception as error:

@@ -102,6 +102,7 @@ class ScriptedDrafter:
         behaviour: what it drafts.
         delay_s: time per drafted token; 0 only yields once per call.
         fail_after_calls: the call after so many raises DraftUnavailable, as do all later.
+        can_branch: what it says of itself; it can.
 
     Attributes:
         calls: (tokens, num_tokens) of every `draft` call.
@@ -116,11 +117,13 @@ class ScriptedDrafter:
         *,
         delay_s: float = 0.0,
         fail_after_calls: int | None = None,
+        can_branch: bool = True,
     ) -> None:
         self.language = language or Language()
         self.behaviour = behaviour
         self.delay_s = delay_s
         self.fail_after_calls = fail_after_calls
+        self.can_branch = can_branch
         self.calls: list[tuple[list[int], int]] = []
         self.num_open = 0
         self.limits: list[int | None] = []

@@ -25,6 +25,7 @@ async def test_it_implements_the_protocol(shared_drafter: LlamaDrafter) -> None:
     drafter: Drafter = shared_drafter
     sequence: DraftSequence = drafter.open()
     assert drafter.alive
+    assert drafter.can_branch
     sequence.close()
     sequence.close()
 

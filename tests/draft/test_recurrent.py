@@ -36,6 +36,7 @@ async def test_nothing_of_another_conversation_is_in_its_drafts(
     with caplog.at_level(logging.WARNING):
         drafter = LlamaDrafter(recurrent_model, num_sequences=4, context_tokens=256)
     assert "recurrent" in caplog.text
+    assert not drafter.can_branch
     try:
         for context in [*contexts, [*contexts[1], 40], contexts[0]]:
             sequence = drafter.open()
