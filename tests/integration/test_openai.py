@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, OpenAI
 
 from specproxy.bench.answers import ask
 from specproxy.bench.judge import Judge
@@ -28,6 +27,8 @@ async def assert_same(
 
 
 async def test_a_stream_with_usage(proxied: Any, plain: TargetClient, judge: Judge) -> None:
+    from openai import AsyncOpenAI  # (half a second, of whoever collects this file)
+
     messages: Any = STREAMED.messages
     async with AsyncOpenAI(base_url=f"{proxied.url}/v1", api_key="none", max_retries=0) as sdk:
         stream = await sdk.chat.completions.create(
@@ -53,6 +54,8 @@ async def test_a_stream_with_usage(proxied: Any, plain: TargetClient, judge: Jud
 
 
 async def test_a_whole_answer(proxied: Any, plain: TargetClient, judge: Judge) -> None:
+    from openai import OpenAI
+
     messages: Any = WHOLE.messages
 
     def create() -> Any:
@@ -69,6 +72,8 @@ async def test_a_whole_answer(proxied: Any, plain: TargetClient, judge: Judge) -
 
 
 async def test_the_models_are_the_targets(proxied: Any, plain: TargetClient) -> None:
+    from openai import AsyncOpenAI
+
     async with AsyncOpenAI(base_url=f"{proxied.url}/v1", api_key="none", max_retries=0) as sdk:
         names = [model.id async for model in sdk.models.list()]
     models = await plain.json("GET", "/v1/models")

@@ -1,12 +1,15 @@
 """OpenAI's own client finds nothing amiss."""
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
-import openai
 import pytest
 
 from specproxy.testing import Break, Language, StreamFault
 from specproxy.testing.rig import Rig, proxied
+
+if TYPE_CHECKING:
+    import openai
 
 TEXT = "Hello world 😀, the lighthouse"
 THOUGHT = "<think>\n the sea</think>\n\nHello world"
@@ -25,13 +28,15 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 @pytest.fixture
-async def client(rig: Rig) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client(rig: Rig) -> "AsyncIterator[openai.AsyncOpenAI]":
+    import openai  # (half a second, of whoever collects this file)
+
     url = f"{rig.server.url}/v1"
     async with openai.AsyncOpenAI(base_url=url, api_key="client-key", max_retries=0) as made:
         yield made
 
 
-async def test_chat(client: openai.AsyncOpenAI) -> None:
+async def test_chat(client: "openai.AsyncOpenAI") -> None:
     messages = [{"role": "user", "content": "Hi"}]
     got = await client.chat.completions.create(model="toy", messages=messages, temperature=0)
     assert got.choices[0].message.content == TEXT
@@ -40,7 +45,7 @@ async def test_chat(client: openai.AsyncOpenAI) -> None:
     assert got.usage.total_tokens == got.usage.prompt_tokens + got.usage.completion_tokens
 
 
-async def test_chat_stream(client: openai.AsyncOpenAI) -> None:
+async def test_chat_stream(client: "openai.AsyncOpenAI") -> None:
     stream = await client.chat.completions.create(
         model="toy",
         messages=[{"role": "user", "content": "Think"}],
@@ -59,19 +64,21 @@ async def test_chat_stream(client: openai.AsyncOpenAI) -> None:
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-async def test_completions(client: openai.AsyncOpenAI) -> None:
+async def test_completions(client: "openai.AsyncOpenAI") -> None:
     got = await client.completions.create(model="toy", prompt="Hi", temperature=0)
     assert got.choices[0].text == TEXT
     stream = await client.completions.create(model="toy", prompt="Hi", temperature=0, stream=True)
     assert "".join([chunk.choices[0].text async for chunk in stream]) == TEXT
 
 
-async def test_models(client: openai.AsyncOpenAI) -> None:
+async def test_models(client: "openai.AsyncOpenAI") -> None:
     models = await client.models.list()
     assert [model.id for model in models.data] == ["toy-model"]
 
 
-async def test_errors_are_its_own_kinds(rig: Rig, client: openai.AsyncOpenAI) -> None:
+async def test_errors_are_its_own_kinds(rig: Rig, client: "openai.AsyncOpenAI") -> None:
+    import openai
+
     wrong = client.with_options(api_key="wrong")
     with pytest.raises(openai.AuthenticationError, match=r"listen\.api_key"):
         await wrong.models.list()
@@ -82,7 +89,9 @@ async def test_errors_are_its_own_kinds(rig: Rig, client: openai.AsyncOpenAI) ->
         await client.models.list()
 
 
-async def test_a_broken_stream_raises(rig: Rig, client: openai.AsyncOpenAI) -> None:
+async def test_a_broken_stream_raises(rig: Rig, client: "openai.AsyncOpenAI") -> None:
+    import openai
+
     rig.target.faults.stream = StreamFault(Break.CUT, after_events=3)
     messages = [{"role": "user", "content": "Hi"}]
     stream = await client.chat.completions.create(model="toy", messages=messages, stream=True)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 import pytest
-from openai import AsyncOpenAI
 
 from specproxy.core.tasks import spawn
 from specproxy.testing import CannedAnswer, ReceivedRequest, ScriptedTarget, until
@@ -158,6 +157,8 @@ async def test_a_single_route_takes_every_name_and_speaks_for_itself() -> None:
 
 
 async def test_models_are_the_targets_by_stable_names() -> None:
+    from openai import AsyncOpenAI  # (half a second, of whoever collects this file)
+
     async with routed(TWO) as rig:
         before = await rig.send("GET", "/v1/models")
         listed = before.json["data"]
@@ -271,6 +272,8 @@ async def test_a_form_with_an_unknown_model_is_not_found() -> None:
 
 
 async def test_openais_client_sends_audio_to_the_model_that_it_names() -> None:
+    from openai import AsyncOpenAI  # (half a second, of whoever collects this file)
+
     async with routed(TWO) as rig:
         for name, target in rig.targets.items():
             target.faults.match = lambda request: request.path.startswith("/v1/audio")

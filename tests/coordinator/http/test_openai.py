@@ -1,19 +1,24 @@
 """OpenAI's own client, streaming and not."""
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
-import openai
 import pytest
 
 from specproxy.testing import Language
 from specproxy.testing.coordinator import ScriptedCoordinator
+
+if TYPE_CHECKING:
+    import openai
 
 MODEL = "toy-model"
 LANGUAGE = Language().with_script("Say it", "The old stone fell.", chat=True)
 
 
 @pytest.fixture
-async def sdk() -> AsyncIterator[openai.AsyncOpenAI]:
+async def sdk() -> "AsyncIterator[openai.AsyncOpenAI]":
+    import openai  # (half a second, of whoever collects this file)
+
     async with (
         ScriptedCoordinator(LANGUAGE, api_key="key") as coordinator,
         openai.AsyncOpenAI(
@@ -23,7 +28,7 @@ async def sdk() -> AsyncIterator[openai.AsyncOpenAI]:
         yield client
 
 
-async def test_a_whole_answer(sdk: openai.AsyncOpenAI) -> None:
+async def test_a_whole_answer(sdk: "openai.AsyncOpenAI") -> None:
     answer = await sdk.chat.completions.create(
         model=MODEL,
         messages=[{"role": "user", "content": "Say it"}],
@@ -39,7 +44,7 @@ async def test_a_whole_answer(sdk: openai.AsyncOpenAI) -> None:
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
-async def test_a_stream_with_usage(sdk: openai.AsyncOpenAI) -> None:
+async def test_a_stream_with_usage(sdk: "openai.AsyncOpenAI") -> None:
     stream = await sdk.chat.completions.create(
         model=MODEL,
         messages=[{"role": "user", "content": "Say it"}],
@@ -55,7 +60,7 @@ async def test_a_stream_with_usage(sdk: openai.AsyncOpenAI) -> None:
     assert chunks[-1].usage is not None
 
 
-async def test_text_completions(sdk: openai.AsyncOpenAI) -> None:
+async def test_text_completions(sdk: "openai.AsyncOpenAI") -> None:
     whole = await sdk.completions.create(model=MODEL, prompt="The sea", max_tokens=9, temperature=0)
     stream = await sdk.completions.create(
         model=MODEL, prompt="The sea", max_tokens=9, temperature=0, stream=True
@@ -65,7 +70,9 @@ async def test_text_completions(sdk: openai.AsyncOpenAI) -> None:
     assert whole.choices[0].finish_reason == "length"
 
 
-async def test_models_and_errors(sdk: openai.AsyncOpenAI) -> None:
+async def test_models_and_errors(sdk: "openai.AsyncOpenAI") -> None:
+    import openai
+
     assert [model.id async for model in sdk.models.list()] == [MODEL]
     with pytest.raises(openai.BadRequestError, match="temperature"):
         await sdk.chat.completions.create(model=MODEL, messages=[], temperature="hot")  # type: ignore[arg-type]
