@@ -57,7 +57,7 @@ def test_arguments_over_environment_over_file(
         ("a: [", "cannot be read"),
         ("- a", "cannot be read"),
         ("404: a", "cannot be read"),
-        ("[" * 2000, "cannot be read"),
+        ("[" * 1000, "cannot be read: maximum recursion depth"),
         ("target: {}\nroute: x\ntarget: {}", "the key target comes twice .*line 3"),
         ("target: {url: 'http://a:1', 'url': 'http://b:1'}", "the key url comes twice"),
         ("target: {connect_s: .inf}", r"target\.connect_s: .*finite"),
