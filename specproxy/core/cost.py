@@ -7,7 +7,7 @@ Invariant: both parts are positive, from the first question on. First passes of 
 for `observe`: they cost extra round trips (see `coordinator.shapes`).
 """
 
-MAX_ROWS = 64
+MAX_ROWS = 96
 """Larger passes read prompts; what they cost per row says little of small ones."""
 
 _PRIOR_FIXED_S = 0.05

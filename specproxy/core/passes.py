@@ -11,7 +11,7 @@ BURST = 0.3
 """Arrivals closer than this share of a pass belong to the same one."""
 MIN_GAP_S = 0.005
 """So do arrivals closer than this, however short a pass may seem."""
-DUE = 0.75
+DUE = 0.85
 """The share of a pass after which a seed leaves; less for a while, where passes end before."""
 LEAST_DUE = 0.4
 _HURRY, _RELAX = 0.8, 1.03

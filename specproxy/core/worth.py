@@ -16,7 +16,9 @@ from enum import Enum
 from specproxy.core.cost import PassCost
 from specproxy.core.window import Window
 
-N_MAX = 24
+N_MATCH = 10
+"""Key length of a pool, by the flags we ask for (`--spec-ngram-mod-n-match`)."""
+N_MAX = 32
 """Tokens that a pool proposes at once, by the flags we ask for (`--spec-ngram-mod-n-max`)."""
 SHADOW_TOKENS = 12
 """Tokens of an answer that are drafted to see whether drafts would be right."""
@@ -179,18 +181,16 @@ class Worth:
         return (3.0 + line) * self.cost.pass_s(1) / seconds
 
     def window(self, window: Window) -> Window:
-        """`window` with what rows cost here, against what tokens are worth."""
-        per_pass = self.n_max + 1
-        worth_s = min(self.pace_s, self.cost.pass_s(2 * per_pass) / per_pass)
-        token_cost = self.cost.row_s / worth_s
+        """`window` with what rows cost here: a line that ends too early costs a plain pass, and so
+        does a miss whose branch is missing."""
+        row_cost = self.cost.row_s / self.cost.pass_s(1)
         branch_rows = window.branch_tokens + self._n_match
-        branch_cost = token_cost * branch_rows / max(1, window.branch_tokens)
-        line = min(1.0 / max(1e-3, 1.0 - self.acceptance), per_pass)
+        line = min(1.0 / max(1e-3, 1.0 - self.acceptance), self.n_max + 1)
         return replace(
             window,
             sure_tokens=max(2, round(2 * line)),
-            min_reach=max(window.min_reach, min(token_cost, 0.5)),
-            min_branch_reach=max(window.min_branch_reach, branch_cost),
+            min_reach=max(window.min_reach, row_cost),
+            min_branch_reach=max(window.min_branch_reach, branch_rows * row_cost),
         )
 
     def _lose(self) -> None:

@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 import aiohttp
 
-from specproxy.core.worth import N_MAX
+from specproxy.core.worth import N_MATCH, N_MAX
 from specproxy.errors import PoolError
 from specproxy.pool.binaries import LlamaBinaries
 from specproxy.pool.coordinator import CoordinatorStart
@@ -59,7 +59,7 @@ class PoolOptions:
     num_workers: int = 2
     num_user_slots: int = 2
     context_tokens: int = 8192
-    n_match: int = 6
+    n_match: int = N_MATCH
     n_min: int = 1
     n_max: int = N_MAX
     draft_tokens: int = 16

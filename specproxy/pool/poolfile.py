@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from specproxy.core.worth import N_MAX
+from specproxy.core.worth import N_MATCH, N_MAX
 from specproxy.errors import ConfigError
 from specproxy.settings import CacheType, OwnPath, Section, read_yaml
 
@@ -99,7 +99,7 @@ class TargetSection(Section):
     users: int = Field(2, ge=1, le=127)
     cache_type_k: CacheType = "f16"
     cache_type_v: CacheType = "f16"
-    n_match: int = Field(6, ge=1, le=64)
+    n_match: int = Field(N_MATCH, ge=1, le=64)
     n_max: int = Field(N_MAX, ge=1, le=64)
 
 

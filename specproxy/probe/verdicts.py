@@ -3,11 +3,11 @@
 import shlex
 from dataclasses import dataclass
 
-from specproxy.core.worth import N_MAX
+from specproxy.core.worth import N_MATCH, N_MAX
 from specproxy.probe.report import Report
 
 SEEDING_FLAGS = (
-    "--spec-type ngram-mod --spec-ngram-mod-n-match 6"
+    f"--spec-type ngram-mod --spec-ngram-mod-n-match {N_MATCH}"
     f" --spec-ngram-mod-n-min 1 --spec-ngram-mod-n-max {N_MAX}"
 )
 MIN_FANOUT_SLOTS = 3
@@ -82,7 +82,7 @@ def _seeding(report: Report) -> Verdict:
                 "seeding",
                 False,
                 "its n-gram pool proposes nothing for short seeds",
-                "--spec-ngram-mod-n-min 1, and --spec-ngram-mod-n-match 6",
+                f"--spec-ngram-mod-n-min 1, and --spec-ngram-mod-n-match {N_MATCH}",
             )
         return Verdict("seeding", False, "it has no n-gram pool", SEEDING_FLAGS)
     remedies = []
@@ -90,8 +90,10 @@ def _seeding(report: Report) -> Verdict:
         remedies.append("--kv-unified --cache-ram 0: seeds have passes of their own now")
     if pool.n_min is not None and pool.n_min > 2:
         remedies.append(f"--spec-ngram-mod-n-min 1: it is about {pool.n_min}")
-    if pool.n_match > 12:
-        remedies.append("--spec-ngram-mod-n-match 6: long keys take long to heal after a miss")
+    if pool.n_match > 16:
+        remedies.append(
+            f"--spec-ngram-mod-n-match {N_MATCH}: long keys take long to heal after a miss"
+        )
     return Verdict(
         "seeding", True, f"its n-gram pool takes seeds, n_match {pool.n_match}", "; ".join(remedies)
     )

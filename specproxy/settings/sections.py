@@ -119,11 +119,11 @@ class SeedingSettings(Section):
     mode: Literal["auto", "off"] = "auto"
     n_match: int | None = Field(None, ge=1, le=64)
     block_tokens: int = Field(4, ge=1, le=64)
-    lookahead_tokens: int = Field(56, ge=1, le=256)
-    branch_tokens: int = Field(6, ge=0, le=64)
+    lookahead_tokens: int = Field(72, ge=1, le=256)
+    branch_tokens: int = Field(12, ge=0, le=64)
     max_seed_tokens: int = Field(32, ge=4, le=512)
     warm: Literal["auto", "always", "never"] = "auto"
-    warm_tokens: int = Field(56, ge=1, le=512)
+    warm_tokens: int = Field(65, ge=1, le=512)
 
 
 class FanoutSettings(Section):

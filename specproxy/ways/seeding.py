@@ -66,7 +66,8 @@ async def find_pool(
         log.warning("seeding.n_match is not the target's", found=n_match)
     n_max = N_MAX
     if n_match is not None and not probe.drafts_itself:
-        n_max = await probe.num_proposed(n_match, settings.lookahead_tokens) or N_MAX
+        num_beyond = min(settings.lookahead_tokens, facts.num_context // 4)  # more finds no room
+        n_max = await probe.num_proposed(n_match, num_beyond) or N_MAX
     return PoolFacts(n_match, n_max, probe.drafts_itself)
 
 
@@ -118,8 +119,8 @@ class SeedingWay:
             lookahead_tokens=settings.lookahead_tokens,
             branch_tokens=settings.branch_tokens,
             sure_tokens=6,
-            min_reach=0.1,
-            branch_share=1.0,
+            min_reach=0.02,
+            branch_share=0.5,
         )
 
     def __repr__(self) -> str:

@@ -107,8 +107,9 @@ def test_the_window_follows_the_price_of_a_row() -> None:
     cheap, dear = Worth(6), Worth(6)
     passes(cheap, fixed_s=0.2, row_s=1e-5, tokens=12, count=200)
     passes(dear, fixed_s=0.05, row_s=0.006, tokens=12, count=200)
-    near, far = dear.window(Window()), cheap.window(Window())
-    assert far.min_branch_reach == Window().min_branch_reach
+    window = Window(min_reach=0.02)
+    near, far = dear.window(window), cheap.window(window)
+    assert far.min_branch_reach == window.min_branch_reach
     assert near.min_branch_reach > 0.3
     assert near.min_reach > far.min_reach
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from specproxy.core.worth import N_MAX
 from specproxy.errors import ConfigError
 from specproxy.pool.gguf.model import read_model
 from specproxy.pool.plan import Plan, load_plan, make_plan
@@ -187,7 +188,7 @@ def test_a_pass_costs_a_round_trip_for_each_worker(written: Writer) -> None:
     listed = [{**WORKER, "name": f"w{at}", "port": 1 + at, "link": link} for at in range(2)]
     plan = make_plan(pool(written(), workers=listed), read_model(written()))
     one, most = plan.costs
-    assert (one.num_rows, most.num_rows) == (1, 25)
+    assert (one.num_rows, most.num_rows) == (1, 1 + N_MAX)
     assert one.num_round_trips == 2
     assert one.hidden_bytes == 2 * 2 * 32 * 4
     assert one.link_ms == pytest.approx(20 + one.hidden_bytes / 1000)
