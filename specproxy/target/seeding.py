@@ -8,7 +8,6 @@ Invariant: seeds never touch an answer. A seed that fails, is late or is wrong c
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,7 +83,7 @@ class Seeder:
             server drops speculative batches with an error, so seeding stops in time.
         max_tokens: new tokens per seed at most, for each of up to `MOST_SHARES` answers.
         worth: learns what passes take and bring.
-        tell_seeded: called with a seed's end, by `time.monotonic`, its time in seconds, and
+        tell_seeded: called with a seed's end, by the loop's clock, its time in seconds, and
             whether it failed.
 
     Attributes:
@@ -143,7 +142,7 @@ class Seeder:
         self._wanted.set()
 
     def passed(self, now_s: float) -> int:
-        """An answer has got something at `now_s`, by `time.monotonic`; returns how many passes
+        """An answer has got something at `now_s`, by the loop's clock; returns how many passes
         have ended so far."""
         if self.clock.heard(now_s):
             if not all(tree.has_begun for tree in self._trees):
@@ -178,10 +177,10 @@ class Seeder:
 
     async def _until_due(self) -> None:
         """Until the running pass nears its end, whichever that is by then."""
-        clock = self.clock
+        clock, clock_s = self.clock, asyncio.get_running_loop().time
         clock.travel_s = self._client.travel_s
         num_passes = clock.num_passes
-        while (wait_s := clock.wait_s(now_s := time.monotonic())) > 0:
+        while (wait_s := clock.wait_s(now_s := clock_s())) > 0:
             if clock.num_passes != num_passes:
                 num_passes = clock.num_passes
                 if self._num_unsent():
@@ -243,7 +242,7 @@ class Seeder:
         flight.task = spawn(self._send(flight), name="seed")
 
     async def _send(self, flight: _Flight) -> None:
-        seed, began_s = flight.seed, time.monotonic()
+        seed, began_s = flight.seed, asyncio.get_running_loop().time()
         try:
             await plant(self._client, seed.prompt, seed_slot=self._seed_slot, cache_prompt=True)
         except TargetError as error:
@@ -262,7 +261,7 @@ class Seeder:
             self._wanted.set()
 
     def _landed(self, flight: _Flight, began_s: float, *, failed: bool = False) -> None:
-        now_s = time.monotonic()
+        now_s = asyncio.get_running_loop().time()
         if flight.sent_in < self.clock.num_passes and not self.clock.is_quiet:
             self.passed(now_s)  # the answers' tokens of that pass will be here in a moment
         self._tell_seeded(now_s, now_s - began_s, failed)

@@ -1,0 +1,1 @@
+"""Seeding in virtual time: what a policy is worth, without waiting for a link."""
