@@ -8,19 +8,18 @@ import random
 import time
 from dataclasses import dataclass
 
-from specproxy.draft.family import check_family
 from specproxy.draft.limited import LimitedDrafter
 from specproxy.draft.protocol import Drafter
 from specproxy.errors import DraftError
+from specproxy.route.finder import Finder
 from specproxy.route.learned import Learned
 from specproxy.route.mode import Mode
 from specproxy.settings import FanoutSettings, SeedingSettings
 from specproxy.target.client import TargetClient
 from specproxy.target.facts import TargetFacts
-from specproxy.target.tokens import TargetTokens
 from specproxy.ways.coordinator import CoordinatorWay
 from specproxy.ways.fanout import FanoutWay
-from specproxy.ways.seeding import NO_POOL, NO_SEED_SLOT, PoolFacts, SeedingWay, find_pool
+from specproxy.ways.seeding import NO_POOL, NO_SEED_SLOT, PoolFacts, SeedingWay
 
 Way = SeedingWay | FanoutWay | CoordinatorWay
 
@@ -51,6 +50,7 @@ class Chooser:
         fanout: FanoutSettings,
         learned: Learned,
         rng: random.Random,
+        finder: Finder,
     ) -> None:
         self._client = client
         self._drafter = drafter
@@ -58,6 +58,7 @@ class Chooser:
         self._fanout = fanout
         self._learned = learned
         self._rng = rng
+        self._finder = finder
 
     async def choose(self, facts: TargetFacts) -> Choice:
         """Find out what this life of the target allows.
@@ -81,7 +82,7 @@ class Chooser:
             return self._coordinator(drafter)
         pool, no_pool = PoolFacts(None), "seeding.mode is off"
         if self._seeding.mode != "off":
-            pool = await find_pool(self._client, facts, self._seeding, self._rng)
+            pool = await self._finder.pool(self._client, facts, self._seeding, self._rng)
             no_pool = NO_POOL
         if pool.n_match is None:
             return await self._fan_out(drafter, facts, no_pool)
@@ -93,10 +94,7 @@ class Chooser:
         Raises:
             DraftError: it is no draft for this target.
         """
-        vocabulary, tokens = drafter.vocabulary, TargetTokens(self._client)
-        num_shared = await check_family(
-            vocabulary, tokens, draft_name=vocabulary.name, target_name=facts.model
-        )
+        num_shared = await self._finder.num_shared(self._client, facts, drafter.vocabulary)
         return LimitedDrafter(drafter, num_shared)
 
     def _coordinator(self, drafter: Drafter) -> Choice:

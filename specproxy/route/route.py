@@ -18,6 +18,7 @@ from specproxy.errors import TargetError
 from specproxy.load import Load
 from specproxy.route.answers import Answers
 from specproxy.route.choice import Chooser
+from specproxy.route.finder import Finder
 from specproxy.route.gate import Gate
 from specproxy.route.learned import Learned
 from specproxy.route.mode import Mode
@@ -46,6 +47,7 @@ class Route:
         aliases: more names that clients may call it by.
         max_requests: generation requests at once; None: any number.
         state_folder: where what is learned is kept; None keeps nothing.
+        finder: what examines the target; None: the one that asks it.
 
     Attributes:
         poll_s: how often the target is looked at.
@@ -72,6 +74,7 @@ class Route:
         max_requests: int | None = None,
         rng: random.Random | None = None,
         state_folder: Path | None = None,
+        finder: Finder | None = None,
     ) -> None:
         self.name = name
         self.client = client
@@ -97,6 +100,7 @@ class Route:
             fanout or FanoutSettings(),
             self.learned,
             rng or random.Random(),
+            finder or Finder(),
         )
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from aiohttp import web
 from specproxy.core.tasks import spawn, stop
 from specproxy.draft.protocol import Drafter
 from specproxy.route import Route
+from specproxy.route.finder import Finder
 from specproxy.route.router import Router
 from specproxy.server.context import KEYRING, LIMITS, METRICS, ROUTER, SETTINGS
 from specproxy.server.cors import add_headers
@@ -45,12 +46,17 @@ Drafters = Drafter | Mapping[str, Drafter] | None
 
 
 def create_app(
-    settings: Settings, drafters: Drafters, *, state_folder: Path | None = None
+    settings: Settings,
+    drafters: Drafters,
+    *,
+    state_folder: Path | None = None,
+    finder: Finder | None = None,
 ) -> web.Application:
     """Build the proxy. Drafters are closed by whoever made them.
 
     Args:
         state_folder: where what is learned is kept; None keeps nothing.
+        finder: what examines the targets; None: the one that asks them.
 
     Serve it with `handler_cancellation=True`, so that a vanished client frees its slot.
     """
@@ -59,7 +65,7 @@ def create_app(
         middlewares=[pages, identified, errors, keys],
         client_max_size=limits.num_bytes,
     )
-    router = Router(_routes(settings, drafters, state_folder))
+    router = Router(_routes(settings, drafters, state_folder, finder))
     app[SETTINGS] = settings
     app[ROUTER] = router
     app[KEYRING] = Keyring(settings)
@@ -105,7 +111,9 @@ def create_app(
     return app
 
 
-def _routes(settings: Settings, drafters: Drafters, state_folder: Path | None) -> list[Route]:
+def _routes(
+    settings: Settings, drafters: Drafters, state_folder: Path | None, finder: Finder | None
+) -> list[Route]:
     """All routes of the settings, the default one first."""
     return [
         Route(
@@ -117,6 +125,7 @@ def _routes(settings: Settings, drafters: Drafters, state_folder: Path | None) -
             aliases=route.aliases,
             max_requests=route.max_requests,
             state_folder=state_folder,
+            finder=finder,
         )
         for name, route in settings.all_routes.items()
     ]
@@ -130,11 +139,16 @@ class Server:
     """
 
     def __init__(
-        self, settings: Settings, drafters: Drafters, *, state_folder: Path | None = None
+        self,
+        settings: Settings,
+        drafters: Drafters,
+        *,
+        state_folder: Path | None = None,
+        finder: Finder | None = None,
     ) -> None:
         self._listen = settings.listen
         self._runner = web.AppRunner(
-            create_app(settings, drafters, state_folder=state_folder),
+            create_app(settings, drafters, state_folder=state_folder, finder=finder),
             handler_cancellation=True,
             access_log=None,
             shutdown_timeout=SHUTDOWN_S,

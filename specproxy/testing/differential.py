@@ -141,7 +141,7 @@ def _choice(event: Any) -> int:
 async def scripted_pair(behaviour: drafter.Behaviour = drafter.perfect) -> AsyncIterator[Pair]:
     """The proxy before a scripted target, and another target of the same language."""
     language = Language(thinks=True).with_script("call", CALLS, chat=True)
-    async with proxied(language, behaviour, pass_ms=0.2) as rig:
+    async with proxied(language, behaviour, probed=True, pass_ms=0.2) as rig:
 
         async def through(exchange: Exchange) -> Answer:
             return await rig.send(exchange.method, exchange.path, **exchange.sent)

@@ -20,6 +20,7 @@ from specproxy.settings import load
 from specproxy.target.sse import SSEParser
 from specproxy.testing.drafter import Behaviour, ScriptedDrafter, perfect
 from specproxy.testing.exchange import Exchange
+from specproxy.testing.known import Known
 from specproxy.testing.language import Language
 from specproxy.testing.polling import until
 from specproxy.testing.target import ScriptedTarget
@@ -125,6 +126,7 @@ async def proxied(
     drafter: ScriptedDrafter | None = None,
     has_draft: bool = True,
     ready: bool = True,
+    probed: bool = False,
     pass_ms: float = 0.0,
     poll_s: float = 2.0,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
@@ -133,7 +135,8 @@ async def proxied(
     """The proxy in seeding mode, unless the target or the drafter forbid it.
 
     Args:
-        ready: wait until the route has learned all.
+        ready: wait until the route has learned all; where not, it is probed.
+        probed: let the route find out by asking what this rig knows of the target.
         pass_ms: of the proxied target, once the route is ready.
         settings: sections of the settings, beside the target's URL.
         flags: of both targets.
@@ -151,7 +154,8 @@ async def proxied(
         }
         for name, section in (settings or {}).items():
             sections[name] = {**sections.get(name, {}), **section}
-        server = Server(load(None, **sections), drafter)
+        finder = None if probed or not ready else Known(target)
+        server = Server(load(None, **sections), drafter, finder=finder)
         server.route.poll_s = poll_s
         await stack.enter_async_context(server)
         client = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))

@@ -17,6 +17,7 @@ from specproxy.route import Route
 from specproxy.server.app import Server
 from specproxy.settings import load
 from specproxy.testing.drafter import ScriptedDrafter
+from specproxy.testing.known import Known
 from specproxy.testing.language import Language
 from specproxy.testing.polling import until
 from specproxy.testing.rig import PATHS, Answer, expected_n_match, fetch
@@ -70,6 +71,7 @@ async def routed(
     routes: Mapping[str, Mapping[str, Any]],
     *,
     ready: bool = True,
+    probed: bool = False,
     pass_ms: float = 0.0,
     poll_s: float = 0.05,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
@@ -79,7 +81,8 @@ async def routed(
 
     Args:
         routes: settings of each, beside its target's URL.
-        ready: wait until every route has learned all.
+        ready: wait until every route has learned all; where not, they are probed.
+        probed: let the routes find out by asking what this rig knows of the targets.
         pass_ms: of the proxied targets, once the routes are ready.
         settings: sections at the top of the settings.
         flags: of all targets; each calls its model `NAME-model`.
@@ -101,7 +104,8 @@ async def routed(
         top = {"seeding": seeding, **(settings or {})}
         top["listen"] = {"port": 0, **top.get("listen", {})}
         drafter = ScriptedDrafter()
-        server = Server(load(None, **top, routes=sections), drafter)
+        finder = None if probed or not ready else Known(*targets.values())
+        server = Server(load(None, **top, routes=sections), drafter, finder=finder)
         for route in server.routes:
             route.poll_s = poll_s
         await enter(server)

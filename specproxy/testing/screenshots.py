@@ -147,7 +147,12 @@ async def scripted_proxy() -> AsyncIterator[str]:
     drafter = ScriptedDrafter(language, torn, delay_s=0.008)
     async with (
         proxied(
-            language, drafter=drafter, num_slots=4, pass_ms=210.0, model="scripted-target"
+            language,
+            drafter=drafter,
+            probed=True,
+            num_slots=4,
+            pass_ms=210.0,
+            model="scripted-target",
         ) as rig,
         asking(rig.server.url, len(PROMPTS) - 1, PROMPTS),
     ):

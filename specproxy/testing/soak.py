@@ -86,7 +86,7 @@ async def soak(num_requests: int, *, seed: int = 1) -> Soaked:
     behaviour = drafter.noisy(0.2, random.Random(seed))
     settings = {"target": {"idle_s": 0.1, "first_byte_s": 2.0}}
     began_s = time.monotonic()
-    async with proxied(Language(), behaviour, settings=settings) as rig:
+    async with proxied(Language(), behaviour, probed=True, settings=settings) as rig:
         num_first = int(num_requests * WARM_UP)
         await _send(rig, rng, num_first, outcomes)
         before = await _footprint(rig)

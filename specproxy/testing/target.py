@@ -106,6 +106,11 @@ class ScriptedTarget:
         return self._served.language
 
     @property
+    def life(self) -> str:
+        """What `/props` tells this process from another by."""
+        return self._served.media_marker
+
+    @property
     def clock(self) -> PassLoop:
         """Pass times, and `hold`, `step`, `go`."""
         return self._served.passes

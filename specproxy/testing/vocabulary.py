@@ -99,6 +99,13 @@ class ToyVocabulary:
     def token_of(self, piece: bytes) -> int | None:
         return self._ids.get(piece)
 
+    def is_like(self, other: object) -> bool:
+        """Whether all tokens of `other` are the same, and what it puts before a text."""
+        return type(self) is ToyVocabulary is type(other) and (self._pieces, self.add_bos) == (
+            other._pieces,
+            other.add_bos,
+        )
+
     def is_end(self, token: int) -> bool:
         return token == self.end_of_turn
 

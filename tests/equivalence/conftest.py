@@ -42,7 +42,9 @@ async def seeding_pair(
     """
     drafter = ScriptedDrafter(language)
     async with (
-        proxied(language, drafter=drafter, pass_ms=pass_ms, num_slots=5, n_ctx=n_ctx) as rig,
+        proxied(
+            language, drafter=drafter, probed=True, pass_ms=pass_ms, num_slots=5, n_ctx=n_ctx
+        ) as rig,
         ScriptedTarget(control or language, has_ngram_pool=False, n_ctx=n_ctx) as alone,
         pair_of("seeding", rig.server.url, alone.url) as pair,
     ):

@@ -143,7 +143,7 @@ async def test_the_draft_is_killed_in_mid_answer() -> None:
 
 
 async def test_a_target_that_restarts_under_the_proxy() -> None:
-    async with proxied(LANGUAGE, poll_s=0.02) as rig:
+    async with proxied(LANGUAGE, probed=True, poll_s=0.02) as rig:
         route = rig.server.route
         await rig.target.down()
         await until(lambda: route.mode is Mode.STARTING)
@@ -192,7 +192,9 @@ async def test_where_it_cannot_speculate_it_says_why_and_passes_through(
     flags: dict[str, Any], has_draft: bool, seeding: dict[str, Any], reason: str
 ) -> None:
     settings = {"seeding": seeding}
-    async with proxied(LANGUAGE, has_draft=has_draft, settings=settings, **flags) as rig:
+    async with proxied(
+        LANGUAGE, has_draft=has_draft, probed=True, settings=settings, **flags
+    ) as rig:
         assert rig.server.route.mode is Mode.PASSTHROUGH
         assert reason in rig.server.route.reason
         for kind in KINDS:

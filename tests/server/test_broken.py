@@ -81,7 +81,7 @@ async def test_a_stopped_proxy_ends_its_streams_with_an_error(has_draft: bool) -
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_error_before_the_first_token_keeps_its_status(kind: str, stream: bool) -> None:
-    async with proxied(LANGUAGE, n_ctx=64) as rig:
+    async with proxied(LANGUAGE, probed=True, n_ctx=64) as rig:
         long = asking(kind, stream=stream)
         if kind == "chat":
             long["messages"][0]["content"] = "x" * 100

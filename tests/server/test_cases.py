@@ -77,7 +77,7 @@ async def test_a2_who_left_the_queue_never_reaches_the_target() -> None:
 
 
 async def test_a6_the_target_dies_refuses_loads_and_works_again() -> None:
-    async with proxied(LANGUAGE, poll_s=0.02) as rig:
+    async with proxied(LANGUAGE, probed=True, poll_s=0.02) as rig:
         body = asking("chat", stream=True)
         rig.target.faults.stream = StreamFault(Break.RESET, after_events=10)
         got = await rig.ask("chat", body)
@@ -235,7 +235,7 @@ async def test_c11_a_refusal_keeps_its_status_and_is_json(
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_d12_a_full_context_within_an_answer_is_a_length(kind: str, stream: bool) -> None:
-    async with proxied(LANGUAGE, n_ctx=64) as rig:
+    async with proxied(LANGUAGE, probed=True, n_ctx=64) as rig:
         body = asking(kind, 500, "x" * 30, stream=stream)
         got = await rig.ask(kind, body)
         assert got == await rig.alone(kind, body)

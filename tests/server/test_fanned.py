@@ -43,7 +43,7 @@ async def fanning(
 @pytest.mark.parametrize("kind", BODIES)
 @pytest.mark.parametrize("name", BEHAVIOURS)
 async def test_answers_equal_the_targets_own(name: str, kind: str) -> None:
-    async with fanning(BEHAVIOURS[name]) as rig:
+    async with fanning(BEHAVIOURS[name], probed=True) as rig:
         for streamed in (False, True):
             body = {**BODIES[kind], "stream": streamed}
             got = await rig.ask(kind, body)
@@ -239,7 +239,7 @@ async def test_sampling_is_the_targets_own() -> None:
     """Second tokens at temperature 0.8, by fan-out and alone: one distribution."""
     language = Language(mean_length=0)
     body = {"prompt": "Once", "temperature": 0.8, "n_predict": 4, "return_tokens": True}
-    async with fanning(language=language, random_seed=7) as rig:
+    async with fanning(language=language, probed=True, random_seed=7) as rig:
         counts: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
         for number, ask in enumerate((rig.ask, rig.alone)):
             for _ in range(300):

@@ -80,7 +80,7 @@ async def test_a_draft_that_dies_on_the_way(kind: str, num_calls: int) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_speculation_happens(stream: bool) -> None:
-    async with proxied(Language(mean_length=0), pass_ms=10.0) as rig:
+    async with proxied(Language(mean_length=0), probed=True, pass_ms=10.0) as rig:
         body = asking("native", temperature=0, stream=stream) | {"n_predict": 80}
         await check_equal(rig, "native", body)
         await rig.rest()
@@ -143,7 +143,7 @@ async def test_unseeded_answers_have_the_targets_distribution() -> None:
     """Two tokens at temperature 1; the second one's draft is seeded before it is drawn."""
     from scipy.stats import chi2_contingency  # (a second, of whoever collects this file)
 
-    async with proxied(Language(mean_length=0), random_seed=5) as rig:
+    async with proxied(Language(mean_length=0), probed=True, random_seed=5) as rig:
         body = asking("native", "It", temperature=1.0, return_tokens=True, stream=False)
         body |= {"n_predict": 2, "top_p": 1.0, "min_p": 0.0}
         counts: list[Counter[tuple[int, ...]]] = []

@@ -77,7 +77,7 @@ async def test_whose_key_the_target_sees(
     client_key: str | None, target_key: str | None, seen: str | None
 ) -> None:
     settings = {"listen": {"api_key": client_key}, "target": {"api_key": target_key}}
-    async with proxied(settings=settings, api_key=target_key) as rig:
+    async with proxied(probed=True, settings=settings, api_key=target_key) as rig:
         for kind in ("chat", "/v1/embeddings"):
             for more in ({}, {"stream": True}, {"n": 2}):
                 await rig.ask(kind, {**CHAT, **more, "input": "a"}, headers=CLIENT)

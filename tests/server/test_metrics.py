@@ -28,7 +28,7 @@ async def samples(rig: Rig) -> dict[tuple[str, str], float]:
 
 
 async def test_metrics_and_status_agree() -> None:
-    async with proxied(pass_ms=2.0) as rig:
+    async with proxied(probed=True, pass_ms=2.0) as rig:
         for stream in (True, False):
             await rig.ask("native", {**NATIVE, "stream": stream})
         await rig.rest()

@@ -141,7 +141,7 @@ PROBABILITIES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(("kind", "body"), PROBABILITIES)
 async def test_right_probabilities_pass(kind: str, body: dict[str, Any], stream: bool) -> None:
-    async with proxied(LANGUAGE, has_ngram_pool=False) as rig:
+    async with proxied(LANGUAGE, probed=True, has_ngram_pool=False) as rig:
         body = {**body, "max_tokens": 16, "temperature": 0, "stream": stream}
         got = await rig.ask(kind, body)
         assert got == await rig.alone(kind, body)

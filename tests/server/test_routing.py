@@ -68,7 +68,7 @@ async def test_the_model_chooses_the_route(model: str | None, name: str) -> None
 
 
 async def test_each_route_answers_as_its_target_alone_and_seeds_from_one_draft() -> None:
-    async with routed(TWO, pass_ms=2.0) as rig:
+    async with routed(TWO, probed=True, pass_ms=2.0) as rig:
         for name in TWO:
             for stream in (True, False):
                 body = {**CHAT, "stream": stream}
@@ -400,7 +400,7 @@ async def test_without_a_right_key_nothing_is_open_but_the_health() -> None:
 
 async def test_a_targets_key_reaches_no_other_target() -> None:
     routes = {"large": {"target": {"api_key": "large-secret"}}, "small": {}}
-    async with routed(routes) as rig:
+    async with routed(routes, probed=True) as rig:
         for name in routes:
             await rig.ask(name, "chat", CHAT, headers=bearer("client-key"))
         await rig.rest()

@@ -37,7 +37,7 @@ async def test_no_key_or_prompt_in_errors_or_logs(
     what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The scripted target would say the prompt in its answers; so it must not answer here."""
-    async with proxied(Language(), settings=KEYS, api_key=TARGET_KEY) as rig:
+    async with proxied(Language(), probed=True, settings=KEYS, api_key=TARGET_KEY) as rig:
         faults, headers = rig.target.faults, {}
         faults.match = lambda request: True
         if what == "down":
@@ -66,7 +66,7 @@ async def test_no_key_or_prompt_in_errors_or_logs(
 
 
 async def test_each_key_goes_to_its_side_only() -> None:
-    async with proxied(Language(), settings=KEYS, api_key=TARGET_KEY) as rig:
+    async with proxied(Language(), probed=True, settings=KEYS, api_key=TARGET_KEY) as rig:
         headers = {"x-api-key": CLIENT_KEY, "Cookie": "a=b", "X-Custom": "1"}
         await ask_all(rig, **headers)
         for request in rig.target.requests:

@@ -15,6 +15,8 @@ from specproxy.ways.seeding import SeedingWay
 
 LANGUAGE = Language(mean_length=0)
 LONG = 3000
+LATEST: dict[str, Any] = {"probed": True, "similarity": 0.0, "pass_ms": 2.0}
+"""Of a target that chooses by when each slot was last used, the probed one among them."""
 SEA = "Tell me of the sea and of all that lives in it"
 OTHERS: list[tuple[str, dict[str, Any]]] = [
     ("messages", {"messages": [{"role": "user", "content": SEA}], "stream": True}),
@@ -42,7 +44,7 @@ def held(rig: Rig) -> dict[int, list[int]]:
 async def test_a_chat_does_not_wait_for_what_runs_beside_it(
     kind: str, body: dict[str, Any], num_before: int
 ) -> None:
-    async with proxied(LANGUAGE, num_slots=4, similarity=0.0, pass_ms=2.0) as rig:
+    async with proxied(LANGUAGE, **LATEST, num_slots=4) as rig:
         for index in range(num_before):
             await rig.ask("chat", chat(f"Before: {index}"))
         limit = {"max_tokens": LONG, "n_predict": LONG, "temperature": 0}
@@ -60,7 +62,7 @@ async def test_a_chat_does_not_wait_for_what_runs_beside_it(
 async def test_messages_come_back_to_their_slot_and_not_to_the_one_for_seeds(
     num_slots: int, stream: bool
 ) -> None:
-    async with proxied(LANGUAGE, num_slots=num_slots, similarity=0.0, pass_ms=2.0) as rig:
+    async with proxied(LANGUAGE, **LATEST, num_slots=num_slots) as rig:
         await rig.ask("chat", chat("A talk of its own", max_tokens=30))  # seeded, in slot 0
         others = held(rig)[0]
         turns, slot = [SEA], num_slots - 2
@@ -79,7 +81,7 @@ async def test_messages_come_back_to_their_slot_and_not_to_the_one_for_seeds(
 
 
 async def test_what_an_answer_left_in_the_slot_for_seeds_is_not_taken_for_a_seed() -> None:
-    async with proxied(LANGUAGE, num_slots=3, similarity=0.0, pass_ms=2.0) as rig:
+    async with proxied(LANGUAGE, **LATEST, num_slots=3) as rig:
         way = rig.server.route.answers.way
         assert isinstance(way, SeedingWay)
         await rig.ask("chat", chat("Who are you?", max_tokens=30))
@@ -97,7 +99,7 @@ def said(events: list[Any]) -> str:
 
 
 async def test_several_that_cannot_name_their_slots_get_one_each() -> None:
-    async with proxied(LANGUAGE, num_slots=3, similarity=0.0, pass_ms=2.0) as rig:
+    async with proxied(LANGUAGE, **LATEST, num_slots=3) as rig:
         for _ in range(3):
             texts = [SEA, "What of the moon?"]
             bodies = [chat(text, max_tokens=40) for text in texts]

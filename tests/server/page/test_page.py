@@ -37,7 +37,9 @@ async def rig() -> AsyncIterator[Rig]:
     language = written_language()
     drafter = ScriptedDrafter(language, torn, delay_s=0.004)
     settings = {"listen": {"api_key": KEY}}
-    async with proxied(language, drafter=drafter, settings=settings, pass_ms=60.0) as running:
+    async with proxied(
+        language, drafter=drafter, probed=True, settings=settings, pass_ms=60.0
+    ) as running:
         yield running
 
 
