@@ -1,44 +1,28 @@
-"""Command lines tried one after the other in one process: to start one each would cost most.
+"""Command lines tried in this process: to start one for each would cost most.
 
 What a process of its own would show (its exit code, what it prints where) is the same, as every
-command ends in `main`.
+command ends in `main`; test_cli.py tries one of each kind in a process, too.
 """
 
-import json
+import io
+import logging
 import os
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from unittest import mock
 
-CODE = """
-import contextlib, io, json, os, sys, traceback
+import structlog
+
 from specproxy.cli import main
-
-ended = []
-for arguments, variables in json.load(sys.stdin):
-    sys.argv = ["specproxy", *arguments]
-    os.environ.clear()
-    os.environ.update(variables)
-    code, out, err = 0, io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        except BaseException:
-            code = 1
-            traceback.print_exc()
-    ended.append((code, out.getvalue(), err.getvalue()))
-print(json.dumps(ended))
-"""
 
 
 @dataclass(frozen=True)
 class Ended:
     """What a command line came to."""
 
-    returncode: int
+    returncode: object
     stdout: str
     stderr: str
 
@@ -49,15 +33,35 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, **variables, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
-def tried(lines: Sequence[tuple[Sequence[str], Mapping[str, str]]]) -> list[Ended]:
-    """Try each line: its arguments, and variables of the environment."""
-    told = [(list(arguments), environment(**variables)) for arguments, variables in lines]
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        input=json.dumps(told),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return [Ended(*each) for each in json.loads(done.stdout)]
+def tried(*arguments: str, **variables: str) -> Ended:
+    """Try a line: its arguments, and variables of the environment.
+
+    Raises:
+        Exception: what would be a traceback.
+    """
+    out, err, code = io.StringIO(), io.StringIO(), None
+    with (
+        mock.patch.object(sys, "argv", ["specproxy", *arguments]),
+        mock.patch.dict(os.environ, environment(**variables), clear=True),
+        _log_as_before(),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    return Ended(code or 0, out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def _log_as_before() -> Iterator[None]:
+    """What a command sets up goes to a stream that nobody reads later."""
+    root = logging.getLogger()
+    before, handlers, level = structlog.get_config(), root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+        root.handlers[:] = handlers
+        root.setLevel(level)

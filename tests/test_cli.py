@@ -57,7 +57,7 @@ def test_version() -> None:
 
 
 def test_help_names_the_commands() -> None:
-    ended = run("--help")
+    ended = tried("--help")
     assert ended.returncode == 0
     assert all(name in ended.stdout for name in ("serve", "demo", "bench"))
 
@@ -89,20 +89,14 @@ WRONG: list[tuple[tuple[str, ...], dict[str, str], str]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def wrong_ones() -> list[Ended]:
-    """How those end, in order."""
-    return tried([(arguments, variables) for arguments, variables, _ in WRONG])
-
-
 @pytest.mark.parametrize(
-    ("index", "said"),
-    [pytest.param(i, said, id=" ".join(args)) for i, (args, _, said) in enumerate(WRONG)],
+    ("arguments", "variables", "said"),
+    [pytest.param(*wrong, id=" ".join(wrong[0])) for wrong in WRONG],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(
-    wrong_ones: list[Ended], index: int, said: str
+    arguments: tuple[str, ...], variables: dict[str, str], said: str
 ) -> None:
-    check_wrong(wrong_ones[index], said)
+    check_wrong(tried(*arguments, **variables), said)
 
 
 def test_a_process_of_its_own_says_so_too() -> None:

@@ -1,10 +1,7 @@
 """docker-compose.yaml, as far as it can be checked without an engine."""
 
 import ipaddress
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +9,7 @@ import pytest
 import yaml
 
 from specproxy.pool.poolfile import public_reason
+from tests.command_lines import tried
 
 ROOT = Path(__file__).parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yaml").read_text(encoding="utf-8"))
@@ -59,14 +57,7 @@ def test_each_variable_without_a_default_says_what_it_is() -> None:
 def test_commands_and_settings_are_known(name: str) -> None:
     service = SERVICES[name]
     settings = {key: re.sub(r"\$\{.*\}", "key", v) for key, v in service["environment"].items()}
-    ended = subprocess.run(
-        [sys.executable, "-m", "specproxy.cli", *service["command"]],
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = tried(*service["command"], **settings)
     assert ended.returncode == 2  # the models are not here; but all else was understood
     assert "there is no file /models/" in ended.stderr
 

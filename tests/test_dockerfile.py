@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from specproxy.settings import ListenSettings
+from tests.command_lines import tried
 
 ROOT = Path(__file__).parent.parent
 TEXT = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
@@ -45,13 +46,7 @@ def test_its_dependencies_are_the_projects() -> None:
 def test_its_command_is_one_that_specproxy_knows() -> None:
     (entry,), (command,) = said("ENTRYPOINT"), said("CMD")
     assert json.loads(entry) == ["specproxy"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "specproxy.cli", *json.loads(command)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = tried(*json.loads(command))
     assert ended.returncode == 2  # no such file here; but every flag was understood
     assert "There is no settings file /etc/specproxy/config.yaml" in ended.stderr
 

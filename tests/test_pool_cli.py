@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_lines import Ended, tried
+from tests.command_lines import tried
 
 POOLS = Path(__file__).parents[1] / "configs/pools"
 PLANS = [("pool", "plan", str(POOLS / f"{name}.yaml")) for name in ("lan", "nas", "wan")]
@@ -28,35 +28,26 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def ended() -> dict[tuple[str, ...], Ended]:
-    """How each of the lines above ends."""
-    lines = [*PLANS, NOT_STARTED, *(arguments for arguments, _ in WRONG)]
-    return dict(zip(lines, tried([(line, {}) for line in lines]), strict=True))
-
-
 @pytest.mark.parametrize("line", PLANS, ids=lambda line: Path(line[-1]).stem)
-def test_plan_prints_the_commands(
-    ended: dict[tuple[str, ...], Ended], line: tuple[str, ...]
-) -> None:
-    plan = ended[line]
+def test_plan_prints_the_commands(line: tuple[str, ...]) -> None:
+    plan = tried(*line)
     assert plan.returncode == 0, plan.stderr
     assert plan.stdout.count("ggml-rpc-server -H ") == 2
     assert "specproxy serve --host 127.0.0.1 --port 8088" in plan.stdout
 
 
 @pytest.mark.parametrize(("line", "said"), WRONG)
-def test_what_is_wrong_is_said(
-    ended: dict[tuple[str, ...], Ended], line: tuple[str, ...], said: str
-) -> None:
-    assert ended[line].returncode
-    assert said in ended[line].stderr
-    assert "Traceback" not in ended[line].stderr
+def test_what_is_wrong_is_said(line: tuple[str, ...], said: str) -> None:
+    ended = tried(*line)
+    assert ended.returncode
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
-def test_a_pool_that_was_not_started_is_said(ended: dict[tuple[str, ...], Ended]) -> None:
-    assert ended[NOT_STARTED].returncode == 0
-    assert "was not started from this machine" in ended[NOT_STARTED].stdout
+def test_a_pool_that_was_not_started_is_said() -> None:
+    ended = tried(*NOT_STARTED)
+    assert ended.returncode == 0
+    assert "was not started from this machine" in ended.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -17,6 +17,7 @@ from specproxy.bench.workloads import PROMPTS
 from specproxy.pool.demo import DemoPool
 from specproxy.settings import TargetSettings
 from specproxy.target.client import TargetClient
+from tests.command_lines import tried
 
 COMMAND = (sys.executable, "-m", "specproxy.cli", "serve", "--config")
 EXAMPLE = Path(__file__).parents[2] / "configs" / "example.yaml"
@@ -102,17 +103,14 @@ async def test_told_to_end_it_ends_the_answer_first(
         ("listen: {host: 0.0.0.0}", "Set listen.api_key"),
     ],
 )
-async def test_a_wrong_file_is_one_clear_line(written: str, said: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_one_clear_line(written: str, said: str, tmp_path: Path) -> None:
     config = tmp_path / "wrong.yaml"
     config.write_text(written, encoding="utf-8")
-    async with started(config) as process, asyncio.timeout(START_S):
-        stdout, stderr = await process.communicate()
-    assert process.returncode == 2
-    assert stdout == b""
-    text = stderr.decode()
-    assert text.startswith("specproxy: error: ")
-    assert said in text
-    assert text.count("\n") == 1, text
+    ended = tried("serve", "--config", str(config))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("specproxy: error: ")
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
 
 
 async def test_a_file_that_is_no_yaml_is_told_with_its_place(tmp_path: Path) -> None:
