@@ -147,7 +147,7 @@ async def scripted_pair(behaviour: drafter.Behaviour = drafter.perfect) -> Async
             return await rig.send(exchange.method, exchange.path, **exchange.sent)
 
         async def alone(exchange: Exchange) -> Answer:
-            return await send(rig.client, rig.oracle.url, exchange)
+            return await send(rig.client, await rig.oracle.url(), exchange)
 
         yield Pair(through, alone, exact=True)
 

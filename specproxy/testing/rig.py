@@ -22,6 +22,7 @@ from specproxy.testing.drafter import Behaviour, ScriptedDrafter, perfect
 from specproxy.testing.exchange import Exchange
 from specproxy.testing.known import Known
 from specproxy.testing.language import Language
+from specproxy.testing.oracle import Oracle
 from specproxy.testing.polling import until
 from specproxy.testing.target import ScriptedTarget
 
@@ -80,7 +81,7 @@ class Rig:
     """The running parts."""
 
     target: ScriptedTarget
-    oracle: ScriptedTarget
+    oracle: Oracle
     drafter: ScriptedDrafter | None
     server: Server
     client: aiohttp.ClientSession
@@ -91,7 +92,7 @@ class Rig:
 
     async def alone(self, kind: str, body: Any, **more: Any) -> Answer:
         """POST to the second target directly."""
-        return await self._send(self.oracle.url, "POST", kind, json=body, **more)
+        return await self._send(await self.oracle.url(), "POST", kind, json=body, **more)
 
     async def send_to_target(self, kind: str, body: Any) -> Answer:
         """POST to the proxied target, past the proxy."""
@@ -146,7 +147,7 @@ async def proxied(
         drafter = ScriptedDrafter(language, behaviour)
     async with AsyncExitStack() as stack:
         target = await stack.enter_async_context(ScriptedTarget(language, **flags))
-        oracle = await stack.enter_async_context(ScriptedTarget(language, **flags))
+        oracle = await stack.enter_async_context(Oracle(ScriptedTarget(language, **flags)))
         sections: dict[str, dict[str, Any]] = {
             "target": {"url": target.url},
             "listen": {"port": 0},

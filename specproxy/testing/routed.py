@@ -19,6 +19,7 @@ from specproxy.settings import load
 from specproxy.testing.drafter import ScriptedDrafter
 from specproxy.testing.known import Known
 from specproxy.testing.language import Language
+from specproxy.testing.oracle import Oracle
 from specproxy.testing.polling import until
 from specproxy.testing.rig import PATHS, Answer, expected_n_match, fetch
 from specproxy.testing.target import ScriptedTarget
@@ -33,7 +34,7 @@ class RoutedRig:
     """
 
     targets: dict[str, ScriptedTarget]
-    oracles: dict[str, ScriptedTarget]
+    oracles: dict[str, Oracle]
     drafter: ScriptedDrafter
     server: Server
     client: aiohttp.ClientSession
@@ -45,7 +46,7 @@ class RoutedRig:
 
     async def alone(self, name: str, kind: str, body: Mapping[str, Any]) -> Answer:
         """POST to the second target of a route directly, the body as `ask` sends it."""
-        address = self.oracles[name].url + PATHS.get(kind, kind)
+        address = await self.oracles[name].url() + PATHS.get(kind, kind)
         return await fetch(self.client, "POST", address, json={**body, "model": name})
 
     async def send(self, method: str, path: str, **more: Any) -> Answer:
@@ -90,12 +91,13 @@ async def routed(
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         targets: dict[str, ScriptedTarget] = {}
-        oracles: dict[str, ScriptedTarget] = {}
+        oracles: dict[str, Oracle] = {}
         sections: dict[str, dict[str, Any]] = {}
         for key, (name, section) in enumerate(routes.items()):
             language, model = Language(key=key), f"{name}-model"
             targets[name] = await enter(ScriptedTarget(language, model=model, **flags))
-            oracles[name] = await enter(ScriptedTarget(language, model=model, **flags))
+            oracle = ScriptedTarget(language, model=model, **flags)
+            oracles[name] = await enter(Oracle(oracle))
             sections[name] = {
                 **section,
                 "target": {"url": targets[name].url, **section.get("target", {})},
