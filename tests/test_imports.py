@@ -38,6 +38,7 @@ RANKS = {
     "bench": 10,
     "testing": 10,
     "equivalence": 11,
+    "simulation": 11,
     "demo": 11,
     "pool_cli": 11,
     "bench_cli": 11,

@@ -8,7 +8,7 @@ from specproxy.core.drafted import DraftToken
 from specproxy.core.tasks import spawn, stop
 from specproxy.core.vocabulary import Vocabulary
 from specproxy.draft.protocol import OnToken
-from specproxy.testing.simulation.words import Words
+from specproxy.simulation.words import Words
 
 
 @dataclass(frozen=True, slots=True)

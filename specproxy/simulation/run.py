@@ -15,12 +15,12 @@ from specproxy.core.tasks import spawn, stop
 from specproxy.core.worth import N_MATCH, N_MAX
 from specproxy.session import Session
 from specproxy.settings import SeedingSettings
+from specproxy.simulation.clock import run_virtually
+from specproxy.simulation.drafter import DraftCost, SimulatedDrafter
+from specproxy.simulation.target import Pass, PassModel, SimulatedTarget
+from specproxy.simulation.words import Words
 from specproxy.target.facts import TargetFacts
 from specproxy.testing.ngram_pool import NgramPool
-from specproxy.testing.simulation.clock import run_virtually
-from specproxy.testing.simulation.drafter import DraftCost, SimulatedDrafter
-from specproxy.testing.simulation.target import Pass, PassModel, SimulatedTarget
-from specproxy.testing.simulation.words import Words
 from specproxy.ways.seeding import PoolFacts, SeedingWay
 
 NUM_CONTEXT = 16384

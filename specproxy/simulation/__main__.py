@@ -1,7 +1,7 @@
 """What seeding policies are worth on links that nobody has to wait for.
 
-    python -m specproxy.testing.simulation --rtt-ms 80,200 --n-match 6,10
-    SPECPROXY_SEEDING__BRANCH_TOKENS=0 python -m specproxy.testing.simulation
+    python -m specproxy.simulation --rtt-ms 80,200 --n-match 6,10
+    SPECPROXY_SEEDING__BRANCH_TOKENS=0 python -m specproxy.simulation
 
 The demo's models say what they say to the bench's prompts; a pass and a drafted token take what
 they take alone on the machine of docs/measurements.md; the product's own seeder, sessions and
@@ -26,9 +26,9 @@ from specproxy.llama.model import Model
 from specproxy.llama.template import read_template
 from specproxy.pool.models import ensure_models
 from specproxy.settings import LogSettings, SeedingSettings
-from specproxy.testing.simulation.run import Said, simulate
-from specproxy.testing.simulation.target import PassModel
-from specproxy.testing.simulation.words import ModelWords
+from specproxy.simulation.run import Said, simulate
+from specproxy.simulation.target import PassModel
+from specproxy.simulation.words import ModelWords
 
 NUM_WORKERS = 2
 COMPUTE_S = 0.045
@@ -37,7 +37,7 @@ COMPUTE_S = 0.045
 
 def main() -> None:
     """Print a row for each link and each pool."""
-    parser = argparse.ArgumentParser(prog="python -m specproxy.testing.simulation")
+    parser = argparse.ArgumentParser(prog="python -m specproxy.simulation")
     parser.add_argument("--rtt-ms", type=_numbers, default=[80, 200], help="per worker")
     parser.add_argument("--n-match", type=_numbers, default=[N_MATCH], help="of the pool")
     parser.add_argument("--n-max", type=_numbers, default=[N_MAX], help="of the pool")

@@ -7,12 +7,12 @@ import time
 import pytest
 
 from specproxy.settings import SeedingSettings
+from specproxy.simulation.clock import run_virtually
+from specproxy.simulation.run import Said, simulate
+from specproxy.simulation.target import PassModel
+from specproxy.simulation.words import ScriptedWords
 from specproxy.testing.drafter import adversarial, noisy
 from specproxy.testing.language import Language
-from specproxy.testing.simulation.clock import run_virtually
-from specproxy.testing.simulation.run import Said, simulate
-from specproxy.testing.simulation.target import PassModel
-from specproxy.testing.simulation.words import ScriptedWords
 
 LANGUAGE = Language(key=5, mean_length=0)
 SLOW = PassModel(plain_s=0.5)
