@@ -106,7 +106,7 @@ def test_foreign_libraries_have_their_places(unit: str) -> None:
             assert names <= {*sys.stdlib_module_names, "numpy", "specproxy"}, file
         if unit == "core":
             assert not names & {"time", "socket", "threading", "subprocess", "random"}, file
-        if unit != "testing":
+        if unit not in ("testing", "simulation"):
             assert "testing" not in imported_units(file), file
 
 
