@@ -162,6 +162,7 @@ async def proxied(
         client = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
         if ready:
             await until(server.route.ready.is_set)
+            await until(lambda: not target.engine.has_work)  # the probe leaves its last answer
             target.clock.pass_ms = pass_ms
             target.requests.clear()
             del target.passes[:]

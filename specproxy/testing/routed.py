@@ -115,6 +115,7 @@ async def routed(
         if ready:
             for route in server.routes:
                 await until(route.ready.is_set)
+            await until(lambda: not any(one.engine.has_work for one in targets.values()))
             for target in targets.values():
                 target.clock.pass_ms = pass_ms
                 target.requests.clear()
