@@ -36,7 +36,7 @@ test: setup test-fast
 	$(BIN)/pytest -m "real or browser or load"
 
 test-fast: $(INSTALLED)
-	$(BIN)/pytest -n 4 -m "not (real or browser or load or clients)"
+	$(BIN)/pytest -n 4 --dist worksteal -m "not (real or browser or load or clients)"
 
 test-clients: setup
 	$(BIN)/pytest -m clients

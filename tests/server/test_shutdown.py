@@ -27,7 +27,7 @@ QUICK_S = 4.0
 
 async def running(rig: Rig, body: dict[str, object]) -> asyncio.Task[object]:
     asked = spawn(rig.ask("chat", body), name="ask")
-    await until(lambda: len(rig.target.passes) > 5)
+    await until(lambda: len(rig.target.passes) > 2)
     return asked
 
 
