@@ -45,14 +45,7 @@ class ServedModel:
             SpecproxyError: the model is closed.
         """
         found = read_template(model)
-        template = ChatTemplate(
-            found.source,
-            bos_text=found.bos_text,
-            eos_text=found.eos_text,
-            model_name=engine.model_name,
-            adds_bos=found.adds_bos,
-            adds_eos=found.adds_eos,
-        )
+        template = ChatTemplate.of(found, engine.model_name)
         architecture = model.metadata("general.architecture") or ""
         facts = ModelFacts(
             path=str(model.path),

@@ -8,7 +8,7 @@ llama.cpp (common/chat.cpp).
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from specproxy.coordinator.capabilities import Capabilities
 from specproxy.coordinator.jinja import JinjaProgram
@@ -16,6 +16,7 @@ from specproxy.coordinator.messages import Message, joined_text, read_messages, 
 from specproxy.coordinator.shaping import is_harmony, is_ministral, shape
 from specproxy.core.prefix import common_prefix
 from specproxy.errors import RequestError
+from specproxy.llama.template import ModelTemplate
 
 CHATML = (
     "{%- for message in messages -%}\n"
@@ -86,6 +87,22 @@ class ChatTemplate:
         self._capabilities = Capabilities.of(self._program)
         self._is_harmony = is_harmony(source)
         self._is_ministral = is_ministral(source)
+
+    @classmethod
+    def of(cls, found: ModelTemplate, model_name: str) -> Self:
+        """The template that was found in a model's file.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        return cls(
+            found.source,
+            bos_text=found.bos_text,
+            eos_text=found.eos_text,
+            model_name=model_name,
+            adds_bos=found.adds_bos,
+            adds_eos=found.adds_eos,
+        )
 
     def __repr__(self) -> str:
         return f"<ChatTemplate {self._model_name} {self._capabilities}>"

@@ -26,7 +26,6 @@ from specproxy.pool.sizes import bytes_text
 from specproxy.pool.transfer import Destination, Way, look, send, size_of
 
 _WHAT = "Give a GGUF file or a folder of files."
-_MAY_READ = "It must be a file or a folder that this user may read."
 
 
 async def distribute_command(
@@ -90,10 +89,7 @@ def files_of(source: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         files = parts_of(source)
     except OSError as error:
-        raise ConfigError(
-            f"{source} cannot be read: {error.strerror}.",
-            remedy=_MAY_READ,
-        ) from error
+        raise _unreadable(source, error) from error
     if not files:
         raise ConfigError(f"There is no file in {source}.", remedy=_WHAT)
     for path in files:
@@ -108,10 +104,14 @@ def _check_file(path: Path) -> None:
             raise ConfigError(f"There is no {path}.", remedy=_WHAT)
         path.open("rb").close()
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error.strerror}.",
-            remedy=_MAY_READ,
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"{path} cannot be read: {error.strerror}.",
+        remedy="It must be a file or a folder that this user may read.",
+    )
 
 
 def destination_of(place: str, ssh: str | None = None) -> Destination:

@@ -9,7 +9,6 @@ policy run in virtual time. The first figures take minutes: the draft is asked f
 """
 
 import argparse
-import os
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import product
@@ -25,9 +24,9 @@ from specproxy.core.worth import N_MATCH, N_MAX
 from specproxy.llama.model import Model
 from specproxy.llama.template import read_template
 from specproxy.pool.models import ensure_models
-from specproxy.settings import LogSettings, SeedingSettings
+from specproxy.settings import LogSettings, load_one_target
 from specproxy.simulation.run import Said, simulate
-from specproxy.simulation.target import PassModel
+from specproxy.simulation.target import NO_TARGET, PassModel
 from specproxy.simulation.words import ModelWords
 
 NUM_WORKERS = 2
@@ -45,6 +44,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=96)
     given = parser.parse_args()
     logs.configure(LogSettings(level="error"))
+    settings = load_one_target(target={"url": NO_TARGET}).seeding
     models = ensure_models()
     workload = _workload(models.target, given.prompts, given.tokens)
     table = Table("ms", "n_match", "n_max", "x alone", "tokens/pass", "rows/pass", "plain", "draft")
@@ -56,7 +56,7 @@ def main() -> None:
                 PassModel(COMPUTE_S + NUM_WORKERS * rtt_ms / 1000),
                 n_match=n_match,
                 n_max=n_max,
-                settings=_settings(),
+                settings=settings,
             )
             table.add_row(
                 *map(str, (rtt_ms, n_match, n_max)),
@@ -73,29 +73,10 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def _settings() -> SeedingSettings:
-    """Those of SPECPROXY_SEEDING__... variables."""
-    prefix = "SPECPROXY_SEEDING__"
-    return SeedingSettings.model_validate(
-        {
-            name.removeprefix(prefix).lower(): value
-            for name, value in os.environ.items()
-            if name.startswith(prefix)
-        }
-    )
-
-
 def _workload(model: Path, num_prompts: int, num_tokens: int) -> Sequence[Said]:
     """The bench's prompts, and what the target says to them."""
-    found = read_template(Model(model))
-    template = ChatTemplate(
-        found.source,
-        bos_text=found.bos_text,
-        eos_text=found.eos_text,
-        model_name=model.name,
-        adds_bos=found.adds_bos,
-        adds_eos=found.adds_eos,
-    )
+    with closing(Model(model, vocab_only=True)) as file:
+        template = ChatTemplate.of(read_template(file), model.name)
     with closing(ModelWords(model)) as target:
         workload: list[Said] = []
         for prompt in choose(num_prompts):

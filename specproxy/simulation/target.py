@@ -16,6 +16,8 @@ from specproxy.target.client import TargetClient
 from specproxy.testing.ngram_pool import NgramPool
 
 ANSWER_SLOT, SEED_SLOT = 0, 1
+NO_TARGET = "http://127.0.0.1:1"
+"""The address of what has none."""
 GAP_S = 0.001
 """Between passes."""
 
@@ -51,7 +53,7 @@ class SimulatedTarget(TargetClient):
     """One answer at a time, and seeds in a slot of their own."""
 
     def __init__(self, model: PassModel, pool: NgramPool, rng: random.Random) -> None:
-        super().__init__(TargetSettings(url="http://127.0.0.1:1"))
+        super().__init__(TargetSettings(url=NO_TARGET))
         self.passes: list[Pass] = []
         self._model = model
         self._pool = pool

@@ -14,7 +14,7 @@ from specproxy.target.client import TargetClient
 from specproxy.target.facts import TargetFacts
 from specproxy.target.seeding import plant
 from specproxy.testing.target import ScriptedTarget
-from specproxy.ways.seeding import PoolFacts
+from specproxy.ways.seeding import PoolFacts, most_proposed
 
 PLAIN_KEYS = range(3, 25)
 """Lengths of keys that no chance finds and that every probe does."""
@@ -61,5 +61,4 @@ class Known(Finder):
         is_plain = pool.n_match in PLAIN_KEYS and pool.n_min == 1
         if not is_plain or settings.n_match not in (None, pool.n_match):
             return None
-        n_max = min(pool.n_max, settings.lookahead_tokens, facts.num_context // 4)
-        return PoolFacts(pool.n_match, n_max)
+        return PoolFacts(pool.n_match, min(pool.n_max, most_proposed(facts, settings)))

@@ -52,6 +52,12 @@ class PoolFacts:
     drafts_itself: bool = False
 
 
+def most_proposed(facts: TargetFacts, settings: SeedingSettings) -> int:
+    """Tokens beyond which it does not matter how many a pool proposes: no more are drafted, or the
+    context has no room for them."""
+    return min(settings.lookahead_tokens, facts.num_context // 4)
+
+
 async def find_pool(
     client: TargetClient, facts: TargetFacts, settings: SeedingSettings, rng: random.Random
 ) -> PoolFacts:
@@ -66,8 +72,7 @@ async def find_pool(
         log.warning("seeding.n_match is not the target's", found=n_match)
     n_max = N_MAX
     if n_match is not None and not probe.drafts_itself:
-        num_beyond = min(settings.lookahead_tokens, facts.num_context // 4)  # more finds no room
-        n_max = await probe.num_proposed(n_match, num_beyond) or N_MAX
+        n_max = await probe.num_proposed(n_match, most_proposed(facts, settings)) or N_MAX
     return PoolFacts(n_match, n_max, probe.drafts_itself)
 
 

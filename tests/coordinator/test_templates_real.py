@@ -63,15 +63,7 @@ async def test_model_s_own_template(
 ) -> None:
     model = Model(demo_models.draft, vocab_only=True)
     try:
-        found = read_template(model)
-        template = ChatTemplate(
-            found.source,
-            bos_text=found.bos_text,
-            eos_text=found.eos_text,
-            model_name=model.name,
-            adds_bos=found.adds_bos,
-            adds_eos=found.adds_eos,
-        )
+        template = ChatTemplate.of(read_template(model), model.name)
         vocabulary = ModelVocabulary(model)
         async with plain_server(binaries, demo_models.draft, tmp_path) as server:
             for body in WITHOUT_TOOLS:
